@@ -1,6 +1,7 @@
 """Durations learnt from ended jobs: better than the history alone, served only as they are."""
 
 import json
+from functools import cache
 from math import log
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from slurm_ext.core.errors import ModelError
 from slurm_ext.model.arrays import Array
 from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
 from slurm_ext.model.duration.artifact import ABOUT, ARRAYS, DurationArtifact, load, serialize
+from slurm_ext.model.duration.model import DurationModel
 from slurm_ext.model.duration.state import DurationState, FeaturePlan, JobFeatures
 from slurm_ext.training.challenger import reproduces
 from slurm_ext.training.duration.challenge import difference
@@ -37,7 +39,12 @@ def past(jobs: int = 1500) -> list[FinishedJob]:
 JOBS = past()
 ROWS = features(PLAN, JOBS)
 LOGS = np.array([log(job.duration_s or 1.0) for job in JOBS])
-MODEL = fit(PLAN, ROWS[:1000], LOGS[:1000], rounds=80)
+
+
+@cache
+def model() -> DurationModel:
+    """Fitted by the first test that asks: collecting tests costs nothing."""
+    return fit(PLAN, ROWS[:1000], LOGS[:1000], rounds=80)
 
 
 def mse(told: Array) -> float:
@@ -47,7 +54,7 @@ def mse(told: Array) -> float:
 
 def test_trees_correct_the_history() -> None:
     """What the submission tells (here its size) is used beside the user's mean; bounds hold."""
-    told = MODEL.predict(ROWS[1000:])
+    told = model().predict(ROWS[1000:])
     assert mse(told.log_mean) < 0.5 * mse(ROWS[1000:, -1])
     inside = (told.log_low <= LOGS[1000:]) & (LOGS[1000:] <= told.log_high)
     assert 0.8 < inside.mean() < 0.97
@@ -56,10 +63,10 @@ def test_trees_correct_the_history() -> None:
 def test_one_row_is_answered_as_many_are() -> None:
     """However few rows are asked for at once, to the bit; unknown values included."""
     rows = np.vstack([ROWS[:20], np.full((1, ROWS.shape[1]), np.nan)])
-    for trees in (MODEL.mean, MODEL.low):
+    for trees in (model().mean, model().low):
         one_by_one = np.concatenate([trees(row[None]) for row in rows])
         np.testing.assert_array_equal(trees(rows), one_by_one)
-    np.testing.assert_array_equal(MODEL.middle(rows), MODEL.predict(rows).log_mean)
+    np.testing.assert_array_equal(model().middle(rows), model().predict(rows).log_mean)
 
 
 def test_features_are_what_a_live_state_gives() -> None:
@@ -89,7 +96,7 @@ def test_the_same_jobs_give_the_same_model() -> None:
     again = fit(PLAN, ROWS[:1000], LOGS[:1000], rounds=80)
     assert (
         difference(
-            DurationArtifact(MODEL, AdaptiveBounds()),
+            DurationArtifact(model(), AdaptiveBounds()),
             DurationArtifact(again, AdaptiveBounds()),
             ROWS,
         )
@@ -107,13 +114,13 @@ def test_what_is_exported_is_read_back(tmp_path: Path) -> None:
     """The folder answers as the model, bounds included; another model is not what it holds."""
     bounds = AdaptiveBounds()
     bounds.start([1] * 40, np.full(40, 0.5), np.full(40, -0.2))
-    one = DurationArtifact(MODEL, bounds)
+    one = DurationArtifact(model(), bounds)
     check = reproduces(lambda folder: difference(one, load(folder), ROWS))
     name = promote(tmp_path, "duration", serialize(one), check)
     served = load(tmp_path / name)
-    assert difference(served, DurationArtifact(MODEL, bounds), ROWS) == 0
+    assert difference(served, DurationArtifact(model(), bounds), ROWS) == 0
     assert served.bounds.low == [0.0, 0.5, 0.0]
-    other = DurationArtifact(MODEL, AdaptiveBounds())
+    other = DurationArtifact(model(), AdaptiveBounds())
     refuse = reproduces(lambda folder: difference(other, load(folder), ROWS))
     with pytest.raises(ModelError, match="not promoted"):
         refuse(tmp_path / name)
@@ -121,7 +128,7 @@ def test_what_is_exported_is_read_back(tmp_path: Path) -> None:
 
 def test_a_damaged_model_is_named(tmp_path: Path) -> None:
     """Torn arrays, another format, a plan of other names, no file: an error, no traceback."""
-    whole = serialize(DurationArtifact(MODEL, AdaptiveBounds()))
+    whole = serialize(DurationArtifact(model(), AdaptiveBounds()))
     body = json.loads(whole[ABOUT])
     del body["sha256"]  # as of a release that wrote none: what is inside is looked at all the same
     spoilt = {
