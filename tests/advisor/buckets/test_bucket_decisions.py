@@ -125,6 +125,13 @@ def test_plans_are_of_the_nodes_that_a_job_asks_for() -> None:
     assert not memory.plan({}, JOB, settings()).change
 
 
+def test_runs_of_another_user_change_nothing() -> None:
+    """The same script, folder and model: its key has the user in it."""
+    memory, stranger = known(SYNCHRONISED), replace(JOB, user_name="stranger", user_id=4711)
+    assert memory.plan(keys_of(JOB), JOB, settings()).change
+    assert not memory.plan(keys_of(stranger), stranger, settings()).change
+
+
 def test_new_runs_make_new_plans_and_old_ones_are_forgotten() -> None:
     """A script's newest runs are kept, in their order."""
     memory = known(SYNCHRONISED)
