@@ -12,10 +12,10 @@ from typing import Any
 
 from slurm_ext.core.findings.data_key import data_key
 from slurm_ext.core.findings.loader_refusal import refusal_of
+from slurm_ext.core.findings.strands import total as in_all
 from slurm_ext.core.findings.used_cores import used_cores
 from slurm_ext.core.records import LoaderRun, Outcome
 from slurm_ext.core.trainings import MAX_SAMPLES_PER_S, Training, largest_training
-from slurm_ext.core.trainings import total as in_all
 from slurm_ext.core.unsupported_loader import UnsupportedLoader, unsupported_loader
 
 MIN_BATCHES = 4  # the first ones only empty the prefetch queue
@@ -92,7 +92,7 @@ def run_of_training(
     ]
     if not sound or None in map(record["allocation"].get, _NEEDED):
         return None
-    training = Training([(summary, loader) for summary, loader, _ in sound])
+    training = Training([(summary, loader) for summary, loader, _ in sound], training.others)
     summary, loader, first = sound[0]
     summaries, loaders = [s for s, _, _ in sound], [ld for _, ld, _ in sound]
     runs = [t for _, _, t in sound]

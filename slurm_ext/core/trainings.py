@@ -11,7 +11,9 @@ and advisor/evidence/whole_run.py compare one process's share of the whole rate.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
+
+from slurm_ext.core.findings.strands import Strand, seconds, strands, total, wall_s
 
 TOGETHER = 0.5  # of the shorter life: processes that overlap by less came one after the other
 MAX_RANKS = 1_000_000  # a larger world_size is not believed
@@ -20,7 +22,7 @@ MOST_TRAININGS = 16  # of one job that are told apart
 
 _Json = Mapping[str, Any]
 Member = tuple[_Json, _Json]
-"""A process's summary, and the loader that it trains from."""
+"""A process's summary, and the largest loader that it trains from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Training:
     """Processes of one node that train together: ranks of one world, or side by side."""
 
     members: Sequence[Member]
+    others: Sequence[Member] = ()  # smaller loaders of these processes, of the same training
 
     @property
     def here(self) -> int:
@@ -46,8 +49,9 @@ class Training:
     @property
     def samples_per_s(self) -> float | None:
         """Samples/s of the whole job; None where the numbers cannot be."""
-        samples = sum([total(loader, "samples") for _, loader in self.members])
-        longest = max([wall_s(loader) for _, loader in self.members])
+        read = [(s, [ld, *[o for of, o in self.others if of is s]]) for s, ld in self.members]
+        samples = sum([total(loader, "samples") for _, loaders in read for loader in loaders])
+        longest = max([seconds(summary, loaders) for summary, loaders in read])
         if not 0 < samples < MAX_SAMPLES_PER_S * longest:
             return None
         rate = samples / longest * self._nodes()
@@ -60,14 +64,6 @@ class Training:
         return max(1.0, world / len(here))
 
 
-class _Weighed(NamedTuple):
-    """A member with what it is ranked by, summed up once."""
-
-    stepped: bool
-    samples: float
-    member: Member
-
-
 def largest_training(summaries: Sequence[_Json]) -> Training | None:
     """The training of a job with the most samples; None where its loaders delivered nothing."""
     return next(trainings(summaries), None)
@@ -75,60 +71,24 @@ def largest_training(summaries: Sequence[_Json]) -> Training | None:
 
 def trainings(summaries: Sequence[_Json]) -> Iterator[Training]:
     """Trainings of a job, the one with the most samples first, at most MOST_TRAININGS."""
-    found = [members for summary in summaries if (members := _members(summary))]
-    stepped = any(members[0].stepped for members in found)
-    left = [[one for one in members if one.stepped == stepped] for members in found]
-    left = [members if stepped else members[:1] for members in left if members]
-    left.sort(key=lambda members: members[0][:2], reverse=True)
+    found = [[(summary, one) for one in strands(summary)] for summary in summaries]
+    stepped = any(read[0][1].stepped for read in found if read)
+    left = [[one for one in read if one[1].stepped == stepped] for read in found]
+    left = [read if stepped else read[:1] for read in left if read]
+    left.sort(key=lambda read: read[0][1][:2], reverse=True)
     for _ in range(MOST_TRAININGS):
         if not left:
             return
         first = left[0]
-        beside = [one for one in left if _together(first[0].member[0], one[0].member[0])]
+        beside = [one for one in left if _together(first[0][0], one[0][0])]
         left = [one for one in left if all(one is not other for other in beside)]
         for nth in range(min(MOST_TRAININGS, len(first))):
-            yield Training([one[nth].member for one in beside if nth < len(one)])
+            yield _training([one[nth] for one in beside if nth < len(one)])
 
 
-def wall_s(loader: _Json) -> float:
-    """Wall time of a loader's passes, with the starts of its workers."""
-    return total(loader, "wall_s") + (loader.get("startup_s") or 0.0)
-
-
-def training_phases(loader: _Json) -> Sequence[_Json]:
-    """A loader's phases with steps, where there is any such; else all of them."""
-    phases: Sequence[_Json] = loader["phases"]
-    return [phase for phase in phases if phase.get("steps")] or phases
-
-
-def total(loader: _Json, name: str) -> float:
-    """Sum of a figure over a loader's phases: those with steps, where there is any such."""
-    return float(sum([phase.get(name) or 0 for phase in training_phases(loader)]))
-
-
-def _members(summary: _Json) -> list[_Weighed]:
-    """The loaders of a process that delivered anything, those that steps used and larger first.
-
-    Loaders that it reads at once are one training: its largest stands for them.
-    """
-    loaders = summary.get("loaders") or ()
-    weighed = [
-        _Weighed(total(one, "steps") > 0, samples, (summary, one))
-        for one in loaders
-        if (samples := total(one, "samples")) > 0
-    ]
-    weighed.sort(key=lambda one: one[:2], reverse=True)
-    training = [one.member[1] for one in weighed if one.stepped]
-    return weighed[:1] if len(training) > 1 and at_once(summary, training) else weighed
-
-
-AT_ONCE = 1.2  # of the process's time: loaders that add up to more ran together
-
-
-def at_once(summary: _Json, loaders: Sequence[_Json]) -> bool:
-    """Return True if these loaders of a process cannot have run one after the other."""
-    lived_s = (summary.get("ended_s") or 0.0) - (summary.get("started_s") or 0.0)
-    return 0 < AT_ONCE * lived_s < sum([total(loader, "wall_s") for loader in loaders])
+def _training(read: Sequence[tuple[_Json, Strand]]) -> Training:
+    members = [(summary, one.loaders[0]) for summary, one in read]
+    return Training(members, [(summary, ld) for summary, one in read for ld in one.loaders[1:]])
 
 
 def _together(one: _Json, other: _Json) -> bool:

@@ -11,7 +11,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any
 
-from slurm_ext.core.trainings import at_once, total, wall_s
+from slurm_ext.core.findings.loader_refusal import read_by_a_thread
+from slurm_ext.core.findings.strands import at_once, total, wall_s
 
 _Json = Mapping[str, Any]
 
@@ -30,6 +31,7 @@ class UnsupportedLoader(IntEnum):
     TWO_LOADERS = 2
     BATCH_CHANGED = 3
     CLOCKS_DISAGREE = 4
+    READ_BY_A_THREAD = 5
 
 
 CLAUSES: Mapping[int, str] = MappingProxyType(
@@ -42,6 +44,8 @@ CLAUSES: Mapping[int, str] = MappingProxyType(
         "its runs have no one curve",
         UnsupportedLoader.CLOCKS_DISAGREE: "its steps do not follow its data loader: "
         "how fast it reads is not how fast it trains",
+        UnsupportedLoader.READ_BY_A_THREAD: "a thread of its own reads its data loader: "
+        "how long that one waits is not how long the training waits",
     }
 )
 """The reason as a user reads it, after `left as it is:`."""
@@ -51,6 +55,8 @@ def unsupported_loader(summary: _Json, training: _Json) -> UnsupportedLoader | N
     """Return the reason to ignore the curve of a process's training loader, or None."""
     if training.get("style") == "iterable":
         return UnsupportedLoader.ITERABLE
+    if read_by_a_thread(training):
+        return UnsupportedLoader.READ_BY_A_THREAD
     others = [other for other in summary.get("loaders") or () if other is not training]
     if any(_same_data(other, training) for other in others if _trains(other, training)):
         return UnsupportedLoader.BATCH_CHANGED

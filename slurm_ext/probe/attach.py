@@ -11,6 +11,7 @@ import functools
 import multiprocessing
 import os
 import sys
+import threading
 import time
 from typing import Any, Callable, Iterator
 
@@ -32,6 +33,8 @@ class _Process:
     directive: Directive | None = None
     turns = Turns(steps.StepClock())
     imported_s = 0.0
+    founding = threading.RLock()  # held while the session is made
+    starting = threading.Lock()  # held while a pass begins
 
 
 def attach(dataloader: Any) -> None:
@@ -67,7 +70,7 @@ def _made(module: Any, construction: Any) -> None:
 
 def _count(optimiser: Any, now: float) -> None:
     clock = _Process.turns.steps
-    clock.count(optimiser, now)
+    _Process.turns.count(optimiser, now)
     if now >= clock.due:
         clock.due = now + _DUE_S
         session = _session(sys.modules["torch.utils.data.dataloader"])
@@ -95,6 +98,8 @@ def _forget() -> None:
     _Process.session = None
     _Process.worker = None
     _Process.turns = Turns(steps.StepClock())
+    _Process.founding = threading.RLock()  # another thread may have held it, or the other one
+    _Process.starting = threading.Lock()
 
 
 def _watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any], Any]:
@@ -107,20 +112,41 @@ def _watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[
         kept = getattr(self, "_iterator", None)  # persistent workers
         began = time.perf_counter()
         _Process.turns.leave(began)
-        gate = session.safely(session.gates.gate, self, meter)
-        with guarding.guarded(session.safely(session.gates.guard, self, gate)) as guard:
-            if gate is not None and self.num_workers:
-                iterator = _gated_iter(original, dataloader, self, gate)
-            else:
-                iterator = original(self)
-        if guard is not None and iterator is not kept:
-            iterator.__dict__["_dlqueue_guard"] = guard
+        with _alone() as alone:
+            gate: Any = session.safely(session.gates.gate, self, meter) if alone else None
+            iterator = _iterator(original, dataloader, self, gate) if alone else original(self)
         fresh = gate is not None and self.num_workers and iterator is not kept
         meter.started(time.perf_counter() - began, gate.limit if fresh else 0)
         session.safely(session.watch, self, iterator, meter, gate)
         return iterator
 
     return __iter__
+
+
+def _iterator(original: Callable[[Any], Any], dataloader: Any, loader: Any, gate: Any) -> Any:
+    """A pass's iterator, with the gate's workers if there is one, and a look at new workers."""
+    kept = getattr(loader, "_iterator", None)
+    session = _Process.session
+    with guarding.guarded(session.safely(session.gates.guard, loader, gate)) as guard:
+        if gate is not None and loader.num_workers:
+            iterator = _gated_iter(original, dataloader, loader, gate)
+        else:
+            iterator = original(loader)
+    if guard is not None and iterator is not kept:
+        iterator.__dict__["_dlqueue_guard"] = guard
+    return iterator
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[bool]:
+    """True if no other pass begins meanwhile, in another thread or around this one."""
+    lock = _Process.starting
+    alone = lock.acquire(blocking=False)
+    try:
+        yield alone
+    finally:
+        if alone:
+            lock.release()
 
 
 def _adopting_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any], Any]:
@@ -170,22 +196,27 @@ def _offered(dataloader: Any, loader: Any, gate: Any) -> Iterator[None]:
 def _session(dataloader: Any) -> Any:
     """This process's session; False if it could not be made, and is not tried again."""
     if _Process.session is None:
-        _Process.session = False
-        try:
-            from . import lazy_workers, session
-            from .streams.dealing import seeded_kind
-            from .workers.gated import gated_kind
-
-            if lazy_workers.Gated.kind is None:
-                lazy_workers.Gated.module = dataloader
-                kind = gated_kind(dataloader._MultiProcessingDataLoaderIter)
-                lazy_workers.Gated.kind = kind
-                lazy_workers.Gated.seeded = seeded_kind(kind)
-            directive = _Process.directive or Directive()
-            _Process.session = session.Session(dataloader, directive, _Process.turns)
-        except Exception:  # an unknown torch: the loader stays as it is
-            _Process.session = False
+        with _Process.founding:
+            if _Process.session is None:
+                _Process.session = _new_session(dataloader)
     return _Process.session
+
+
+def _new_session(dataloader: Any) -> Any:
+    try:
+        from . import lazy_workers, session
+        from .streams.dealing import seeded_kind
+        from .workers.gated import gated_kind
+
+        if lazy_workers.Gated.kind is None:
+            lazy_workers.Gated.module = dataloader
+            kind = gated_kind(dataloader._MultiProcessingDataLoaderIter)
+            lazy_workers.Gated.kind = kind
+            lazy_workers.Gated.seeded = seeded_kind(kind)
+        directive = _Process.directive or Directive()
+        return session.Session(dataloader, directive, _Process.turns)
+    except Exception:  # an unknown torch: the loader stays as it is
+        return False
 
 
 def _timed_next(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any], Any]:

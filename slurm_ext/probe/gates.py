@@ -34,7 +34,7 @@ class Gates:
         A loader that nobody asks to move tells all the same what would leave it alone.
         """
         if not self.directive.gates:
-            meter.left_alone = self._refusal(loader)
+            meter.left_alone = meter.kept or self._refusal(loader)
         if not self.directive.gates or meter.fallback:
             return None
         running: Any = getattr(loader, "_iterator", None)  # persistent workers, kept from last time

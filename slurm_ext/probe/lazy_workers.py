@@ -18,6 +18,7 @@ import weakref
 from typing import Any, Callable
 
 from . import rules
+from .counters.turns import READ_ELSEWHERE
 from .inspection import guarding, samplers
 from .inspection.dataset_inspection import DatasetInspection
 from .inspection.random_state import random_state, same_state
@@ -53,6 +54,7 @@ class LazyWorkers:
         self.home_batch_s = 0.0
         self.claimed = gate.first > 0
         self.left: Callable[[], int]  # workers that may still be claimed
+        self.trains_here: Callable[[], bool]  # in the thread that asks for batches
         self.on_start: Callable[[Any, float], None]
         self.on_leave: Callable[[str], None]
         self.on_fall: Callable[[str], None]
@@ -116,10 +118,18 @@ class LazyWorkers:
         data = self._at_home(user_iterator, index)
         after = _looked(self._look, user_iterator._dataset, last)
         self.trial_left -= 1
-        reason = _verdict(before, after) or (_way(self.feed, self.thread) if last else None)
+        reason = _verdict(before, after) or (self._way() if last else None)
         if reason:
             self._leave(user_iterator, reason)
         return data
+
+    def _way(self) -> str | None:
+        """The reason against workers that lies in how the loader is drawn from and asked."""
+        if self.feed.drawing is None and not samplers.fixed(self.feed.rest):
+            return "a sampler of its own kind"
+        if threading.get_ident() != self.thread or not self.trains_here():
+            return READ_ELSEWHERE  # forked beside the training's own work
+        return None
 
     def _look(self, dataset: Any, closely: bool) -> tuple[Any, DatasetInspection | None]:
         random = random_state() if self.seeded else None
@@ -221,15 +231,6 @@ def _verdict(before: Any, after: Any) -> str | None:
         return str(after[1].unfit)
     if after[1] is not None and after[1].signature != before[1].signature:
         return "the dataset keeps state"
-    return None
-
-
-def _way(feed: Feed, thread: int) -> str | None:
-    """The reason against workers that lies in how the loader is drawn from and asked."""
-    if feed.drawing is None and not samplers.fixed(feed.rest):
-        return "a sampler of its own kind"
-    if threading.get_ident() != thread:
-        return "it is read by a thread of its own"  # forked beside the training's own work
     return None
 
 

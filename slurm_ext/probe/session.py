@@ -9,7 +9,8 @@ from typing import Any, Callable
 
 from . import rules
 from .counters import machine
-from .counters.turns import Turns
+from .counters.batches import BatchCounts
+from .counters.turns import READ_ELSEWHERE, Turns
 from .directive import Directive
 from .faults import Faults
 from .gates import Gates
@@ -76,7 +77,10 @@ class Session:
     def _begin(self, iterator: Any, meter: LoaderMeter) -> Pass:
         self.writer.note_group()
         current = Pass(iterator, meter, gated.pids(iterator))
-        current.counts_rows = current.fetches_batches = not iterator._auto_collation
+        size = meter.facts["batch_size"] if iterator._auto_collation else None
+        current.told = BatchCounts(size)
+        # A worker's last batch of an iterable dataset may be short; others nobody else tells.
+        current.counts_rows = not iterator._auto_collation or meter.facts["style"] == "iterable"
         meter.begin(current)
         iterator.__dict__["_dlqueue"] = current
         fetcher = getattr(iterator, "_dataset_fetcher", None)
@@ -130,6 +134,7 @@ class Session:
         lazy.on_start, lazy.on_leave, lazy.on_fall = started, left, fell
         current.go_home = home
         lazy.left = self.left
+        lazy.trains_here = lambda: current.trained_here() and self.turns.of_one_thread()
         if not lazy.claimed:
             meter.gate_open = 0
 
@@ -188,6 +193,7 @@ class Session:
         current.look(now)
         if current.undecided:
             verdict.tell(current)
+        self._note_thread(current)
         if current.gate is not None:
             meter = current.meter
             known, meter.gate_open = meter.worker_private, current.gate.open()
@@ -199,6 +205,10 @@ class Session:
                 meter.memory_due = now + min(_MEMORY_TIMES * took_s, _MEMORY_EVERY_S)
         self.writer.write_if_due(now)
 
+    def _note_thread(self, current: Pass) -> None:
+        if current.elsewhere:
+            current.meter.left_alone = current.meter.kept = READ_ELSEWHERE
+
     def _stepped(self, current: Pass, models: set[int]) -> None:
         self.safely(self.meters.stepped, current, models)
 
@@ -209,6 +219,7 @@ class Session:
         if current.undecided:  # the whole pass was shorter than the time between two looks
             self.safely(verdict.tell, current)
         current.over = True
+        self._note_thread(current)
         if current.meter.tuner is not None and current.knob is not None:
             self.safely(current.meter.tuner.end, current, self.knob)
         current.meter.end(current)

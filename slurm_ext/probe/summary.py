@@ -32,6 +32,7 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
   to the last one of the pass
 - loaders, each:
   - id, dataset (class), style (map or iterable), batch_size, length (samples, null: unknown)
+  - model: number of the first model that optimisers stepped with its batches; null: none
   - user_num_workers as the script asked; started_workers; gate: how many of them may work (0: none
     yet, the loader starts them when it is asked to); most_workers: what the gate can be asked for
     (null: the loader cannot be moved)
@@ -43,16 +44,17 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
     where it stays (null: it goes on), settled_s and settled_batches of measuring until it first
     stayed, rates (workers, samples_per_s, wait: share of the time) of the counts measured
   - phases (first_epoch; later), each: epochs, samples, batches, steps (of the optimisers, done with
-    its batches: none in a validation); wall_s = wait_s (in next())
-    + step_s (between them); first_wait_s: of wait_s, for each pass's first batch; workers: mean
-    number at work; lent_s: wall_s in a phase with lent ones among them (workers/lent.py), which
-    stands before the same phase without them, else 0; fetch_samples, fetch_wall_s, fetch_cpu_s,
-    bytes_read: what fetching took in whichever process did it (samples made may run ahead of
-    samples used); fetch_p50_s, fetch_p99_s: of one fetch, a batch, by a histogram, right to an
-    eighth; main_cpu_s: CPU of this process during the phase; fetch_queued_s, wait_queued_s,
-    step_queued_s: the parts of those times in which the thread was ready and waited for a core
-    (read around some batches; their sum is exact, its division an estimate);
-    delivered_bytes: tensors handed to the training (estimated from a batch five times a second)
+    its batches: none in a validation); shared_steps: those that took another loader's batch, too
+    (zipped ones); wall_s = wait_s (in next()) + step_s (between them); first_wait_s: of wait_s, for
+    each pass's first batch; workers: mean number at work; lent_s: wall_s in a phase with lent ones
+    among them (workers/lent.py), which stands before the same phase without them, else 0;
+    fetch_samples, fetch_wall_s, fetch_cpu_s, bytes_read: what fetching took in whichever process
+    did it (samples made may run ahead of samples used); fetch_p50_s, fetch_p99_s: of one fetch, a
+    batch, by a histogram, right to an eighth; main_cpu_s: CPU of this process during the phase;
+    fetch_queued_s, wait_queued_s, step_queued_s: the parts of those times in which the thread was
+    ready and waited for a core (read around some batches; their sum is exact, its division an
+    estimate); delivered_bytes: tensors handed to the training (estimated from a batch five times a
+    second)
 """
 
 from __future__ import annotations

@@ -67,6 +67,39 @@ def test_loaders_one_after_the_other_are_trainings_of_one_process() -> None:
     assert len(found(process(*both, ended_s=12.0))) == 1  # at once: 20 s of loop in 12 s
 
 
+def fed(samples: int, wall_s: float = 10.0, shared: int = 0, **more: Any) -> dict[str, Any]:
+    """A loader of which the probe told the model, and the steps that it shares with others."""
+    one = loader(samples, wall_s, **{"model": 1, **more})
+    one["phases"][0]["shared_steps"] = shared
+    return one
+
+
+def test_one_models_loaders_of_one_dataset_are_one_training() -> None:
+    """Batches that grow: 800 samples in ten seconds, and 400 in five."""
+    assert found(process(fed(800), fed(400, 5.0, batch_size=16))) == [(80, 1)]
+    assert found(process(fed(800), fed(400, 2.5))) == [(96, 1)]
+    assert found(process(fed(800), fed(400, 5.0, dataset="Other"))) == [(80, 1), (80, 1)]
+    assert found(process(fed(800), fed(400, 5.0, model=2))) == [(80, 1), (80, 1)]
+
+
+def test_loaders_that_take_turns_by_steps_are_added() -> None:
+    """Two tasks, or two threads: each step took one loader's batch, in the same ten seconds."""
+    assert found(process(fed(800), fed(400), ended_s=12.0)) == [(120, 1)]
+    assert found(process(fed(800), fed(400, model=2), ended_s=12.0)) == [(120, 1)]
+
+
+def test_zipped_loaders_count_once() -> None:
+    """Each step took a batch of both."""
+    assert found(process(fed(800, shared=100), fed(400, shared=50), ended_s=12.0)) == [(80, 1)]
+
+
+def test_time_of_an_evaluation_is_not_the_trainings() -> None:
+    """Two loaders in turn, for ten seconds, and an evaluation of eight."""
+    held_out = fed(100, 8.0, model=None)
+    held_out["phases"][0]["steps"] = 0
+    assert found(process(fed(800), fed(400), held_out, ended_s=20.0)) == [(120, 1)]
+
+
 def test_who_only_evaluates_is_no_training() -> None:
     """A process or a loader without steps, beside one with; without any, the largest counts."""
     held_out = loader(1600)

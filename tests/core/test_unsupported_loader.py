@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from slurm_ext.cli.run.end_line import waited_share
 from slurm_ext.core.loader_run import loader_run
+from slurm_ext.core.stalls.step_split import step_split
 from slurm_ext.core.unsupported_loader import CLAUSES, UnsupportedLoader, unsupported_loader
+from slurm_ext.probe.counters.turns import READ_ELSEWHERE
 
 GOLDEN = json.loads(
     (Path(__file__).parent.parent / "golden" / "spool" / "v1.json").read_text(encoding="utf-8")
@@ -48,6 +51,15 @@ def test_an_iterable_dataset_is_doubted() -> None:
     one, summary = record()
     summary["loaders"][0]["style"] = "iterable"
     assert doubt(one) == UnsupportedLoader.ITERABLE
+
+
+def test_a_loader_that_a_thread_reads_is_doubted() -> None:
+    """Its own waits are not the training's: neither a curve nor a share of waiting follows."""
+    one, summary = record()
+    summary["loaders"][0]["left_alone"] = READ_ELSEWHERE
+    assert doubt(one) == UnsupportedLoader.READ_BY_A_THREAD
+    assert waited_share([summary]) is None
+    assert step_split([summary]) is None
 
 
 def test_a_validation_loader_beside_it_is_usual() -> None:
@@ -161,6 +173,7 @@ def test_values_are_those_of_histories() -> None:
         "TWO_LOADERS": 2,
         "BATCH_CHANGED": 3,
         "CLOCKS_DISAGREE": 4,
+        "READ_BY_A_THREAD": 5,
     }
 
 

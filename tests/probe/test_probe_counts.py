@@ -207,7 +207,8 @@ def test_a_torch_that_cannot_tell_compiling_is_not_listened_to() -> None:
 
 def one_pass() -> Any:
     """A pass that has handed a batch."""
-    passed = SimpleNamespace(last=1.0, left=None, steps=0, moved=[])
+    counts = {"steps": 0, "shared_steps": 0, "elsewhere": False, "over": False}
+    passed = SimpleNamespace(last=1.0, left=None, moved=[], **counts)
     passed.apart = lambda seconds, _: passed.moved.append(seconds)
     return passed
 
@@ -217,13 +218,12 @@ def one_pass() -> Any:
 )
 def test_only_a_validation_is_left_out(others: int, stepped: bool, expected: list[float]) -> None:
     """Several batches of another loader in a row, and no step of an optimiser meanwhile."""
-    clock = StepClock()
-    turns, training, other = Turns(clock), one_pass(), one_pass()
+    turns, training, other = Turns(StepClock()), one_pass(), one_pass()
     turns.to(training, 10.0)
     for _ in range(others):
         turns.to(other, 20.0)
     if stepped:
-        clock.count(Optimiser(), 22.0)
+        turns.count(Optimiser(), 22.0)
     turns.to(training, 25.0)
     assert training.moved == expected
     turns.to(training, 26.0)
@@ -235,7 +235,7 @@ def test_passes_without_a_step_are_forgotten() -> None:
     turns = Turns(StepClock())
     for second in range(100):
         turns.to(one_pass(), float(second))
-    assert len(turns._beside) < 16
+    assert len(turns._here()._beside) < 16
 
 
 def test_a_loader_that_reuses_a_dead_ones_id_takes_nothing_of_it() -> None:

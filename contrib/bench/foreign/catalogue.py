@@ -29,6 +29,7 @@ class Program:
     name: str
     library: str = ""
     status: int = 0
+    ranks: int = 1  # processes that torchrun starts
     races: bool = False  # two runs as written differ: they race, or nobody seeded their draws
 
     @property
@@ -36,9 +37,10 @@ class Program:
         """Arguments of the interpreter."""
         module, _, function = self.name.partition(".")
         target = ["-m", f"contrib.bench.foreign.programs.{module}", function]
-        if function != "torchrun":
+        if self.ranks == 1:
             return target
-        return ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", *target]
+        ranks = ["--nproc-per-node", str(self.ranks), "--standalone"]
+        return ["-m", "torch.distributed.run", *ranks, *target]
 
 
 PROGRAMS = (
@@ -76,9 +78,27 @@ PROGRAMS = (
     Program("patterns.seeded_workers"),
     Program("patterns.subsets_by_fold"),
     Program("patterns.multi_epoch_dropout"),
+    Program("batches.token_budget"),
+    Program("batches.packed"),
+    Program("batches.nested"),
+    Program("batches.uneven_shards"),
+    Program("batches.shuffle_buffer"),
+    Program("batches.unput_together"),
+    Program("mixtures.alternating_tasks"),
+    Program("mixtures.cycled"),
+    Program("mixtures.growing_batches"),
+    Program("mixtures.federated"),
+    Program("mixtures.read_by_a_thread"),
+    Program("mixtures.read_ahead_by_one"),
+    Program("mixtures.two_threads"),
+    Program("mixtures.meta_learning"),
+    Program("mixtures.stepped_in_backward"),
     Program("ends.os_exit", status=7),
     Program("ends.exception", status=1),
-    Program("ranks.torchrun"),
+    Program("ranks.torchrun", ranks=2),
+    Program("ranks.sharded", ranks=2),
+    Program("ranks.accumulated", ranks=2),
+    Program("ranks.uneven", ranks=2),
     Program("ranks.spawned"),
     Program("ranks.hogwild", races=True),
     Program("language.word_language_model"),

@@ -19,9 +19,10 @@ from statistics import mean
 from typing import Any
 
 from slurm_ext.cli.profile.run_folder import ProfileRun
+from slurm_ext.core.findings.strands import total
 from slurm_ext.core.stalls.data_stall import WorkerCosts, split_wait
 from slurm_ext.core.stalls.step_split import StepSplit, step_split, worker_costs
-from slurm_ext.core.trainings import largest_training, total, trainings
+from slurm_ext.core.trainings import largest_training, trainings
 from slurm_ext.probe.windows import estimate
 from slurm_ext.probe.windows.estimate import Figure
 from slurm_ext.probe.windows.plan import BOTH, CACHED, NORMAL

@@ -72,11 +72,13 @@ def _other_waits(summaries: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def waited_share(summaries: list[dict[str, Any]]) -> float | None:
-    """Share of the training loops' time that they waited for batches; None without a loop."""
-    from slurm_ext.core.trainings import largest_training, total
+    """Share of the training loops' time that they waited for batches; None: nobody knows."""
+    from slurm_ext.core.findings.loader_refusal import read_by_a_thread
+    from slurm_ext.core.findings.strands import total
+    from slurm_ext.core.trainings import largest_training
 
     first = largest_training(summaries)
-    if first is None:
+    if first is None or any(read_by_a_thread(loader) for _, loader in first.members):
         return None
     waited_s = sum(total(loader, "wait_s") for _, loader in first.members)
     loop_s = waited_s + sum(total(loader, "step_s") for _, loader in first.members)

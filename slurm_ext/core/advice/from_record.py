@@ -10,10 +10,11 @@ from typing import Any
 from slurm_ext.core.advice.advice import as_json
 from slurm_ext.core.advice.facts import RankFacts, TrainingFacts, WorkerFacts
 from slurm_ext.core.advice.first import first_advice
+from slurm_ext.core.findings.strands import total
 from slurm_ext.core.loader_run import run_of_training
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.core.stalls.step_split import StepSplit, step_split
-from slurm_ext.core.trainings import largest_training, total
+from slurm_ext.core.trainings import largest_training
 from slurm_ext.core.unsupported_loader import UnsupportedLoader
 
 _Json = Mapping[str, Any]

@@ -123,6 +123,11 @@ def refusal_of(loaders: Sequence[_Json]) -> int:
     return int(LoaderRefusal.MOVED if moved else LoaderRefusal.NOTHING)
 
 
+def read_by_a_thread(loader: _Json) -> bool:
+    """Return True if a thread reads ahead for the one that trains: its waits are its own."""
+    return _code(loader) is LoaderRefusal.THREAD
+
+
 def _code(loader: _Json) -> LoaderRefusal:
     fallback, text = loader.get("fallback"), loader.get("left_alone") or ""
     if fallback:

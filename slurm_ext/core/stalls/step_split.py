@@ -12,9 +12,11 @@ from math import isfinite
 from statistics import median_low
 from typing import Any
 
+from slurm_ext.core.findings.loader_refusal import read_by_a_thread
+from slurm_ext.core.findings.strands import training_phases
 from slurm_ext.core.stalls.data_stall import AT_HOME, DataStall, WorkerCosts, split_wait
 from slurm_ext.core.stalls.rank_waits import exposed_s, link_shares
-from slurm_ext.core.trainings import Training, largest_training, training_phases
+from slurm_ext.core.trainings import Training, largest_training
 
 MIN_BATCHES = 4  # the first ones only empty the prefetch queue
 MOST_SECONDS = 1e9  # of a batch: beyond, nobody measured it
@@ -112,6 +114,8 @@ def step_split(summaries: Sequence[_Json]) -> StepSplit | None:
 
 def split_of_training(training: Training) -> StepSplit | None:
     """The split of one training; None: it was not long enough, or it cannot be."""
+    if any(read_by_a_thread(loader) for _, loader in training.members):
+        return None  # what its waits are of the training's time, nobody measured
     ranks = [rank for member in training.members if (rank := _rank(*member))]
     if not ranks:
         return None

@@ -54,10 +54,14 @@ def _size_of(part: Any) -> tuple[int | None, bool]:
 
 
 class BatchCounts:
-    """Samples and bytes of a pass's batches, as far as the batches tell them."""
+    """Samples and bytes of a pass's batches, as far as the batches tell them.
 
-    def __init__(self) -> None:
+    Where it is known how many samples a `full` batch has, none may tell more, and one as many.
+    """
+
+    def __init__(self, full: int | None = None) -> None:
         self._rows = [0, 0]  # samples counted, and the batches that they came in
+        self._full, self._most = full, 0
         self._weighed = [0, 0]  # batches, and bytes in them
 
     def count_rows(self, batch: Any) -> None:
@@ -69,12 +73,13 @@ class BatchCounts:
         if size is not None:
             self._rows[0] += size
             self._rows[1] += 1
+            self._most = max(self._most, size)
 
-    def samples(self, batches: int) -> int:
-        """Samples of so many batches; where too few tell theirs, each batch counts as one."""
+    def samples(self, batches: int) -> int | None:
+        """Samples of so many batches; None where too few tell theirs."""
         counted, told = self._rows
-        if told < _MOSTLY * batches or not told:
-            return batches
+        if told < _MOSTLY * batches or not told or self._full not in (None, self._most):
+            return None
         return round(batches * counted / told)
 
     def weigh(self, batch: Any) -> None:

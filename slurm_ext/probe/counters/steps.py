@@ -30,13 +30,12 @@ class StepClock:
         self.total = 0
         self.due = 0.0  # when the summary is to be looked at; the clock is time.perf_counter
         self.sync = SyncTimes()
-        self.models: set[int] = set()  # that were stepped since somebody took these numbers
         self._numbers = Models()
         self._of: dict[int, _Steps] = {}  # by id
         self._gone: _Steps | None = None  # the busiest of those that made room
 
-    def count(self, optimiser: Any, now: float) -> None:
-        """One step was done."""
+    def count(self, optimiser: Any, now: float) -> int | None:
+        """One step was done; return the number of its model, None where there are too many."""
         self.total += 1
         entry = self._of.get(id(optimiser))
         if entry is None or entry.of() is not optimiser:
@@ -44,10 +43,9 @@ class StepClock:
         else:
             entry.steps += 1
             entry.latest = now
-        if entry is not None:
-            self.models.add(entry.model)
         if self.total >= self.sync.due:
             self.sync.look(self.total, now)
+        return None if entry is None else entry.model
 
     def _new(self, optimiser: Any, now: float) -> _Steps | None:
         """Count an optimiser from its first step on; None: there are too many."""

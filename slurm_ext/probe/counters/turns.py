@@ -3,68 +3,147 @@
 A loader that lives through all epochs (a sampler that repeats itself) hands the first batch of the
 next epoch after a whole validation. Loaders that take turns batch by batch train together: there
 the time between two batches of one is its step, the other's batch included.
+
+Threads that train side by side have turns of their own. Steps of a thread that asks for no batches
+belong to the thread that asked last: it reads ahead for the other one.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any, Callable
 
 from .steps import StepClock
 
+READ_ELSEWHERE = "it is read by a thread of its own"
 _MOST_BESIDE = 8
+_MOST_THREADS = 32
 
 
-class Turns:
-    """Which pass handed the latest batch, and what happened since another one did."""
+class Turn:
+    """Turns of the passes that one thread asks: which of them handed the latest batch."""
 
-    def __init__(self, steps: StepClock) -> None:
-        self.steps = steps
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
         self._latest: Any = None
+        self._asked = False  # and no step was made since
         self._again = False  # the latest pass was asked twice in a row
         self._stretches = 0  # passes that were, so far
-        self._credited = 0  # steps
+        self._total = 0  # steps
+        self._credited = 0
+        self._models: set[int] = set()  # that the steps were of which are not credited yet
+        self._elsewhere = False  # another thread made some of those
         self._beside: list[Any] = []  # passes that handed a batch for the same step as the latest
-        # Called before a pass is credited with steps of these models.
-        self.on_steps: Callable[[Any, set[int]], Any] | None = None
+
+    @property
+    def trains(self) -> bool:
+        """True once steps were made with what its thread read."""
+        return self._total > 0
+
+    def idle(self) -> bool:
+        """True if its thread does not read anything now."""
+        return self._latest is None or bool(self._latest.over)
+
+    def step(self, model: int | None, elsewhere: bool) -> None:
+        """A step was made, of this model, with what was read here."""
+        self._total += 1
+        if model is not None:
+            self._models.add(model)
+        self._elsewhere = self._elsewhere or elsewhere
 
     def to(self, current: Any, now: float) -> None:
         """`current` is asked for a batch: where a validation lay between, its step ended before."""
         if current is self._latest:
             self.credit()
+            self._asked = True
             if not self._again:
                 self._again = True
                 self._stretches += 1
             return
         self.leave(now)
-        self._latest, self._again = current, False
+        self._latest, self._asked, self._again = current, True, False
         if current in self._beside or len(self._beside) > _MOST_BESIDE:
             self._beside.clear()
         left, current.left = current.left, None
         if left is not None and current.last:
             left_s, cpu_s, stretches, steps = left
-            if self._stretches > stretches and self.steps.total == steps:
+            if self._stretches > stretches and self._total == steps:
                 current.apart(now - left_s, time.process_time() - cpu_s)
 
     def leave(self, now: float) -> None:
         """Another loader is asked from here on."""
         latest = self._latest
-        if not self.credit() and latest is not None and not self._again:
+        if not self.credit() and self._asked and not self._again:
             self._beside.append(latest)
         if latest is not None and latest.last and latest.left is None:
-            latest.left = now, time.process_time(), self._stretches, self.steps.total
+            latest.left = now, time.process_time(), self._stretches, self._total
 
     def credit(self) -> bool:
         """Steps are those of the pass that handed the latest batch, and of those zipped with it."""
-        lately = self.steps.total - self._credited
+        lately = self._total - self._credited
         if not lately:
             return False
-        models, self.steps.models = self.steps.models, set()
+        models, self._models = self._models, set()
         for one in (self._latest, *self._beside):
             if one is not None:
-                if self.on_steps is not None:
-                    self.on_steps(one, models)
+                if self._turns.on_steps is not None:
+                    self._turns.on_steps(one, models)
                 one.steps += lately
+                one.shared_steps += lately if self._beside else 0
+                one.elsewhere = one.elsewhere or self._elsewhere
         self._beside.clear()
         self._credited += lately
+        self._elsewhere = self._asked = False
         return True
+
+
+class Turns:
+    """Turns of all threads of this process."""
+
+    def __init__(self, steps: StepClock) -> None:
+        self.steps = steps
+        # Called before a pass is credited with steps of these models.
+        self.on_steps: Callable[[Any, set[int]], Any] | None = None
+        self._of: dict[int, Turn] = {}  # by thread
+        self._latest: Turn | None = None  # of the thread that asked last
+
+    def to(self, current: Any, now: float) -> None:
+        """`current` is asked for a batch by this thread."""
+        self._latest = turn = self._here()
+        turn.to(current, now)
+
+    def leave(self, now: float) -> None:
+        """This thread is about to ask another loader."""
+        self._here().leave(now)
+
+    def count(self, optimiser: Any, now: float) -> None:
+        """One step was done, by this thread."""
+        model = self.steps.count(optimiser, now)
+        own, latest = self._of.get(threading.get_ident()), self._latest
+        turn = latest if own is None or own.idle() else own
+        if turn is not None:
+            turn.step(model, turn is not own)
+
+    def of_one_thread(self) -> bool:
+        """True if no two threads train side by side."""
+        return sum(turn.trains for turn in list(self._of.values())) <= 1
+
+    def credit(self) -> None:
+        """All steps so far go to their passes."""
+        for turn in list(self._of.values()):
+            turn.credit()
+
+    def _here(self) -> Turn:
+        thread = threading.get_ident()
+        turn = self._of.get(thread)
+        if turn is None:
+            if len(self._of) >= _MOST_THREADS:
+                self._forget()
+            turn = self._of[thread] = Turn(self)
+        return turn
+
+    def _forget(self) -> None:
+        """Threads that are gone, or read nothing now."""
+        for thread in [one for one, turn in list(self._of.items()) if turn.idle()]:
+            self._of.pop(thread).credit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import weakref
 from typing import Any, Callable
@@ -53,8 +54,9 @@ class Pass:
         self.undecided = False  # its workers' first fetches are looked at, and not over
         self.batches = 0
         self.steps = 0  # of the optimisers, done with its batches
+        self.shared_steps = 0  # of those, with another loader's batches too
+        self.elsewhere = False  # another thread than the reading one made some
         self.counts_rows = False  # nobody but the batch itself tells its samples
-        self.fetches_batches = False  # its dataset or the user's code makes whole batches
         self.left: tuple[float, float, int, int] | None = None  # counters/turns.py's
         self.wait_s = 0.0
         self.first_wait_s = 0.0  # for the first batch: workers start, queues fill
@@ -104,15 +106,19 @@ class Pass:
         )
         return min(self._queued_total_s * wait / both, self.wait_s) if both else 0.0
 
+    def trained_here(self) -> bool:
+        """True if the thread that asks now is the one that trains, as far as that is seen."""
+        alone = threading.current_thread() is threading.main_thread()
+        return not self.elsewhere and (alone or self.steps > 0)
+
     def apart(self, seconds: float, cpu_s: float) -> None:
         """Leave out a validation that lay within the step which is now at its end."""
         self.last += seconds
         self._main_cpu_s += cpu_s
 
     def _samples(self, fetched: tuple[float, ...]) -> float:
-        if self.counts_rows:
-            return self.told.samples(self.batches)
-        return self.meter.samples(self.batches, fetched)
+        told = self.told.samples(self.batches) if self.counts_rows else None
+        return self.meter.samples(self.batches, fetched) if told is None else told
 
     def fetched(self) -> tuple[float, ...]:
         """Totals of fetching in this pass, of all processes, in the form of `read_totals`."""
@@ -130,18 +136,19 @@ class Pass:
         wall = self.wait_s + self.step_s
         wait_queued_s = self._queued_waiting_s()
         samples = self._samples(fetched)
-        each = samples / self.batches if self.fetches_batches and self.batches else 1
+        by_batches = self.counts_rows and self.batches
         return {
             "epochs": 1 if self.batches else 0,
             "samples": samples,
             "batches": self.batches,
             "steps": self.steps,
+            "shared_steps": self.shared_steps,
             "wall_s": wall,
             "wait_s": self.wait_s,
             "step_s": self.step_s,
             "first_wait_s": min(self.first_wait_s, self.wait_s),
             "workers": wall * self._workers_s / elapsed,
-            "fetch_samples": fetched[0] * each,
+            "fetch_samples": fetched[1] * samples / self.batches if by_batches else fetched[0],
             "fetch_wall_s": fetched[2],
             "fetch_cpu_s": fetched[3],
             "fetch_times": self.made.times_with(FetchTimes() + self.home.times),
@@ -253,6 +260,7 @@ class LoaderMeter:
         return {
             "id": self.number,
             **{key: self.facts[key] for key in ("dataset", "style", "batch_size", "length")},
+            "model": min(self.models, default=None),
             "user_num_workers": self.facts["user_num_workers"],
             "started_workers": self.facts["user_num_workers"] if self.gated is None else self.gated,
             "gate": self.gate_open,

@@ -11,6 +11,7 @@ _WHOLE = (
     "samples",
     "batches",
     "steps",
+    "shared_steps",
     "epochs",
     "fetch_samples",
     "bytes_read",

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Any
 
+from ..counters.turns import READ_ELSEWHERE
 from ..passes.phases import NEVER
 from .watch import CLEAN, DRAWS, KEEPS_STATE, NOT_YET
 
@@ -30,7 +31,7 @@ def settle(session: Any, iterator: Any, current: Any) -> None:
 
     def elsewhere() -> str | None:
         same = threading.get_ident() == thread
-        return None if same else "it is read by a thread of its own"
+        return None if same and not current.elsewhere else READ_ELSEWHERE
 
     def decide() -> None:
         reason = _against(current.made.findings()) or elsewhere()

@@ -80,7 +80,7 @@ def _samples(loader: Mapping[str, Any]) -> float:
 
 
 def _training(one: "Training") -> dict[str, Any]:
-    from slurm_ext.core.trainings import total
+    from slurm_ext.core.findings.strands import total
 
     phases = [phase for _, loader in one.members for phase in loader["phases"]]
     samples = sum(phase["samples"] for phase in phases)

@@ -1,5 +1,6 @@
 """Several training processes: `python -m ...ranks NAME`, or torchrun."""
 
+import contextlib
 import os
 import sys
 
@@ -38,6 +39,69 @@ def torchrun():
     data = Images(800)
     sampler = DistributedSampler(data)
     fit(DistributedDataParallel(model()), DataLoader(data, batch_size=16, sampler=sampler), sampler)
+    dist.destroy_process_group()
+
+
+def sharded():
+    """FSDP2: each rank holds a part of the parameters."""
+    from torch.distributed.fsdp import fully_shard
+
+    dist.init_process_group("gloo")
+    same_each_time()
+    net, data = model(), Images(800)
+    fully_shard(net, mesh=dist.init_device_mesh("cpu", (2,)))
+    sampler = DistributedSampler(data)
+    fit(net, DataLoader(data, batch_size=16, sampler=sampler), sampler)
+    dist.destroy_process_group()
+
+
+def accumulated():
+    """Gradients of four batches for each exchange, by `no_sync`; rank 0 alone validates."""
+    dist.init_process_group("gloo")
+    same_each_time()
+    data, truth, net = Images(800), Truth(), DistributedDataParallel(model())
+    sampler = DistributedSampler(data, drop_last=True)
+    loader = DataLoader(data, batch_size=8, sampler=sampler, drop_last=True)
+    held_out = DataLoader(Images(200), batch_size=50)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        with truth.training():
+            for number, (x, y) in enumerate(truth.batches(loader), 1):
+                last = number % 4 == 0 or number == len(loader)
+                with contextlib.nullcontext() if last else net.no_sync():
+                    loss = F.cross_entropy(net(x), y) / 4
+                    loss.backward()
+                if last:
+                    optimizer.step()
+                    optimizer.zero_grad()
+                truth.trained(len(x), loss.item())
+        if dist.get_rank() == 0:
+            with torch.no_grad():
+                sum((net.module(x).argmax(1) == y).sum() for x, y in held_out)
+        dist.barrier()
+    truth.tell()
+    dist.destroy_process_group()
+
+
+def uneven():
+    """Ranks whose data ends at different times, joined by DDP's `Join`."""
+    from torch.distributed.algorithms.join import Join
+
+    dist.init_process_group("gloo")
+    same_each_time()
+    net, truth = DistributedDataParallel(model()), Truth()
+    loader = DataLoader(Images(500 + 100 * dist.get_rank()), batch_size=16, shuffle=True)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+    for _ in range(3):
+        with truth.training(), Join([net]):
+            for x, y in truth.batches(loader):
+                optimizer.zero_grad()
+                loss = F.cross_entropy(net(x), y)
+                loss.backward()
+                optimizer.step()
+                truth.trained(len(x), loss.item())
+    truth.tell()
     dist.destroy_process_group()
 
 

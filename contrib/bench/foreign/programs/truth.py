@@ -6,8 +6,10 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+_END = object()
 
 
 class Truth:
@@ -17,6 +19,7 @@ class Truth:
         self.samples = 0
         self.steps = 0
         self.seconds = 0.0
+        self.waited = 0.0
         self._losses = hashlib.sha256()
         self._began = 0.0
 
@@ -35,6 +38,18 @@ class Truth:
         """It has ended."""
         self.seconds += time.perf_counter() - self._began
 
+    def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
+        """Hand on a loader's batches, and count the time for which the loop waits for them."""
+        began = time.perf_counter()
+        feed = iter(loader)
+        while True:
+            batch = next(feed, _END)
+            self.waited += time.perf_counter() - began
+            if batch is _END:
+                return
+            yield batch
+            began = time.perf_counter()
+
     def trained(self, samples: int, loss: Any) -> None:
         """One step was made with so many samples."""
         self.samples += samples
@@ -47,6 +62,7 @@ class Truth:
             "samples": self.samples,
             "steps": self.steps,
             "seconds": self.seconds,
+            "waited": self.waited,
             "losses": self._losses.hexdigest()[:16],
         }
         os.write(1, f"\nTRUTH {json.dumps(told)}\n".encode())
