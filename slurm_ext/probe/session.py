@@ -76,12 +76,14 @@ class Session:
 
     def _begin(self, iterator: Any, meter: LoaderMeter) -> Pass:
         self.writer.note_group()
-        current = Pass(iterator, meter, gated.pids(iterator))
+        former = iterator.__dict__.get("_dlqueue")  # its last pass, of persistent workers
+        current = Pass(iterator, meter)
         size = meter.facts["batch_size"] if iterator._auto_collation else None
         current.told = BatchCounts(size)
         # A worker's last batch of an iterable dataset may be short; others nobody else tells.
         current.counts_rows = not iterator._auto_collation or meter.facts["style"] == "iterable"
         meter.begin(current)
+        current.made.join(gated.pids(iterator), former and former.made)
         iterator.__dict__["_dlqueue"] = current
         fetcher = getattr(iterator, "_dataset_fetcher", None)
         if fetcher is not None:

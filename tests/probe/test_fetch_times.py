@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slurm_ext.probe.counters.fetching import WorkersTotals
 from slurm_ext.probe.stalls import fetch_file
 from slurm_ext.probe.stalls.fetch_times import SIZE, FetchTimes, parse
 
@@ -54,16 +55,40 @@ def test_sums_and_differences_are_histograms(before: list[float], after: list[fl
 def test_a_worker_publishes_bin_by_bin(tmp_path: Path) -> None:
     """The training process reads what the worker counted, beside the totals."""
     path = fetch_file.path_of(str(tmp_path), 7)
-    assert fetch_file.read_times(path).percentile_s(0.5) is None
+    assert fetch_file.read(path)[1].percentile_s(0.5) is None
     target, times = fetch_file.mapped(path), FetchTimes()
     for seconds, stands_for in ((0.01, 1), (2.0, 16), (0.01, 1)):
         place = times.add(seconds, stands_for)
         fetch_file.publish(target, (1.0,) * 8, times, place)
-    assert fetch_file.read_times(path).counts == times.counts
-    assert fetch_file.read_totals(path) == (1.0,) * 8
+    assert fetch_file.read(path)[1].counts == times.counts
+    assert fetch_file.read(path)[0] == (1.0,) * 8
     assert sum(times.counts) == 18
 
 
 def test_a_file_that_is_not_whole_is_an_empty_histogram() -> None:
     """Such as one that was just made."""
     assert parse(b"\0" * (SIZE - 1)).counts == FetchTimes().counts
+
+
+def test_what_workers_fetched_before_their_pass_was_made_counts(tmp_path: Path) -> None:
+    """They start first; those that last do so again, after a pass that ended before."""
+    worker, times = fetch_file.mapped(fetch_file.path_of(str(tmp_path), 7)), FetchTimes()
+
+    def fetched(batches: int) -> None:
+        while sum(times.counts) < batches:
+            place = times.add(0.01, 1)
+        fetch_file.publish(worker, (4.0 * batches, float(batches), *[0.0] * 6), times, place)
+
+    def counted(one: WorkersTotals) -> tuple[float, float, int]:
+        samples, batches, *_ = one.added_to((0.0,) * 8)
+        return samples, batches, sum(one.times_with(FetchTimes()).counts)
+
+    first, second = WorkersTotals(str(tmp_path)), WorkersTotals(str(tmp_path))
+    fetched(2)
+    first.join((7,))
+    fetched(5)
+    first.end()
+    fetched(6)
+    second.join((7, 8), first)
+    fetched(9)
+    assert (counted(first), counted(second)) == ((20.0, 5.0, 5), (16.0, 4.0, 4))

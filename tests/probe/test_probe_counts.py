@@ -288,7 +288,7 @@ def passed(known: Meters, owner: Any, models: set[int]) -> Pass:
         meter = known.new(owner, {**FACTS, "persistent": False}, None)
     assert meter is not None
     meter.started(1.0, 2)
-    current = Pass(owner, meter, ())
+    current = Pass(owner, meter)
     current.batches = 3
     meter.begin(current)
     known.stepped(current, models)

@@ -292,7 +292,7 @@ def passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pass:
     monkeypatch.setattr(machine, "queued_s", lambda: next(readings))
     iterator = Directive({})
     facts = {"batch_size": 4, "persistent": False}
-    current = Pass(iterator, LoaderMeter(0, facts, str(tmp_path)), ())
+    current = Pass(iterator, LoaderMeter(0, facts, str(tmp_path)))
     current.batches, current.wait_s, current.step_s = 5, 8.0, 2.0
     return current
 

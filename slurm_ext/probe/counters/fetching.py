@@ -10,7 +10,7 @@ import contextlib
 import mmap
 import os
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Tuple
 
 from ..inspection.guarding import Guard
 from ..stalls import fetch_file
@@ -23,6 +23,8 @@ _MEMORY_EVERY_S = 5.0  # smaps_rollup costs milliseconds
 _SHORT_S = 0.0002  # shorter fetches are timed only now and then, once
 _SKIP_AFTER = 64  # so many were timed,
 _SKIP = 15  # one in sixteen
+
+_Read = Tuple[Tuple[float, ...], FetchTimes]
 
 
 class FetchMeter:
@@ -147,33 +149,43 @@ class WorkerMeter(FetchMeter):
 
 
 class WorkersTotals:
-    """Totals of a pass's workers, from when each of them joined it on."""
+    """Totals of a pass's workers.
+
+    They fetch before the pass is made. So new ones count from their start on, and those that last
+    from where the former pass ended.
+    """
 
     def __init__(self, run_dir: str) -> None:
         self.run_dir = run_dir
-        self._before: dict[int, tuple[float, ...]] = {}
-        self._times_before: dict[int, FetchTimes] = {}
+        self._since: dict[int, _Read] = {}
+        self._until: dict[int, _Read] = {}  # of a pass that ended
 
-    def join(self, pids: tuple[int, ...]) -> None:
-        """Count these workers' fetches from now on."""
+    def join(self, pids: tuple[int, ...], former: WorkersTotals | None = None) -> None:
+        """Count these workers' fetches; `former`: of an earlier pass, to which some belonged."""
         for pid in pids:
-            self._before[pid] = fetch_file.read_totals(self._path(pid))
-            self._times_before[pid] = fetch_file.read_times(self._path(pid))
+            lasting = former if former and pid in former._since else None
+            self._since[pid] = lasting._now(pid) if lasting else fetch_file.NOTHING
+
+    def end(self) -> None:
+        """Count no fetch that is made from now on."""
+        self._until = {pid: self._now(pid) for pid in self._since}
+
+    def _now(self, pid: int) -> _Read:
+        return self._until.get(pid) or fetch_file.read(self._path(pid))
 
     def _path(self, pid: int) -> str:
         return fetch_file.path_of(self.run_dir, pid)
 
     def added_to(self, totals: tuple[float, ...]) -> tuple[float, ...]:
         """These totals and all workers', in the form of `read_totals`."""
-        for pid, before in self._before.items():
-            now = fetch_file.read_totals(self._path(pid))
-            totals = tuple(a + b - c for a, b, c in zip(totals, now, before))
+        for pid, (before, _) in self._since.items():
+            totals = tuple(a + b - c for a, b, c in zip(totals, self._now(pid)[0], before))
         return totals
 
     def times_with(self, times: FetchTimes) -> FetchTimes:
         """These fetches and all workers', as a histogram."""
-        for pid, before in self._times_before.items():
-            times = times + fetch_file.read_times(self._path(pid)).since(before)
+        for pid, (_, before) in self._since.items():
+            times = times + self._now(pid)[1].since(before)
         return times
 
     def private_bytes(self) -> int:
@@ -185,10 +197,10 @@ class WorkersTotals:
         return self._of_each(7)
 
     def _of_each(self, place: int) -> list[float]:
-        return [fetch_file.read_totals(self._path(pid))[place] for pid in self._before]
+        return [self._now(pid)[0][place] for pid in self._since]
 
     def forget(self) -> None:
         """Remove the totals of workers that are gone."""
-        for pid in self._before:
+        for pid in self._since:
             with contextlib.suppress(OSError):
                 os.unlink(self._path(pid))

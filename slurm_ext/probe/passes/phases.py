@@ -40,7 +40,7 @@ _OF_THE_LOADER = (
 class Pass:
     """One pass over a loader, from `iter()` to its end. Times are seconds on the wall."""
 
-    def __init__(self, iterator: Any, meter: LoaderMeter, pids: tuple[int, ...]) -> None:
+    def __init__(self, iterator: Any, meter: LoaderMeter) -> None:
         self.iterator = weakref.ref(iterator)
         self.meter = meter
         self.home = FetchMeter()  # fetches in this process
@@ -76,7 +76,6 @@ class Pass:
         self._main_cpu_s = time.process_time()
         self._main_cpu_end_s = self._main_cpu_s
         self.made = WorkersTotals(meter.run_dir)
-        self.made.join(pids)
 
     def look(self, now: float) -> None:
         """Note how many workers work, for their mean, and look closely at the next batches."""
@@ -234,6 +233,7 @@ class LoaderMeter:
         current.over = True
         if current in self._passes:
             self._passes.remove(current)
+            current.made.end()
             self.starts.pass_s = current.wait_s + current.step_s
             self.worker_private = max(self.worker_private, current.made.private_bytes())
             self._add(self._closed, current)

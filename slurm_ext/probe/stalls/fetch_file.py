@@ -11,6 +11,7 @@ from . import fetch_times
 
 _TOTALS = struct.Struct("=8d")
 _SIZE = _TOTALS.size + fetch_times.SIZE
+NOTHING = (0.0,) * 8, fetch_times.FetchTimes()
 
 
 def path_of(run_dir: str, pid: int) -> str:
@@ -38,19 +39,16 @@ def publish(
     times.publish(place, target, _TOTALS.size)
 
 
-def read_totals(path: str) -> tuple[float, ...]:
-    """A worker's totals; zeros if it has not fetched yet."""
+def read(path: str) -> tuple[tuple[float, ...], fetch_times.FetchTimes]:
+    """A worker's totals and histogram; NOTHING if it has not fetched yet."""
     try:
         with open(path, "rb") as file:
-            return _TOTALS.unpack(file.read(_TOTALS.size))
+            raw = file.read(_SIZE)
+        return _TOTALS.unpack_from(raw), fetch_times.parse(raw[_TOTALS.size :])
     except (OSError, struct.error):
-        return (0.0,) * 8
+        return NOTHING
 
 
-def read_times(path: str) -> fetch_times.FetchTimes:
-    """A worker's histogram of its fetches; an empty one if it has not fetched yet."""
-    try:
-        with open(path, "rb") as file:
-            return fetch_times.parse(file.read(_SIZE)[_TOTALS.size :])
-    except OSError:
-        return fetch_times.FetchTimes()
+def read_totals(path: str) -> tuple[float, ...]:
+    """A worker's totals alone."""
+    return read(path)[0]
