@@ -133,7 +133,8 @@ def _jump(now: Rate, best: int, cores: float) -> int | None:
     furthest = _JUMP_TIMES * best or _FIRST_JUMP
     known = now.fetch_s and now.step_s
     needed = math.ceil(_SPARE * now.fetch_s / now.step_s) if known else 2 * best + 1
-    run = math.ceil(cores * now.fetch_s / now.cpu_s - 0.25) if now.cpu_s else furthest
+    busy = (1 - _SAME) * cores  # what is left is not worth a worker
+    run = math.ceil(busy * now.fetch_s / now.cpu_s) if now.cpu_s else furthest
     target = max(1, min(needed, run, furthest))
     if target > best:
         return target
