@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slurm_ext.probe.stalls.fetch_times import FetchTimes
 from slurm_ext.probe.tuner.tuning import Tuner
 
 MOST = 16
@@ -16,8 +17,9 @@ MOST = 16
 class Loader:
     """A pass and its knob in one: batches come as fast as a made-up loader gives them.
 
-    `fetch_s`, `step_s`: seconds of a batch; `cores`: how many fetches run at once. Time is the
-    tuner's own clock.
+    `fetch_s`, `step_s`: seconds of a batch; `cores`: how many fetches run at once; `robbed_s`: what
+    each batch waits for a core in the training; `slow_s`: what one fetch in ten takes. Time is
+    the tuner's own clock.
     """
 
     def __init__(self, own: int, fetch_s: float, step_s: float, cores: float, seed: int) -> None:
@@ -26,6 +28,8 @@ class Loader:
         self.open, self.limit, self.by_file, self.knob = own, MOST, False, self
         self.lent = 0
         self.batches, self.wait_s, self.step_s, self.made = 0, 0.0, 0.0, 0
+        self.wall_s, self.cpu_s, self.queued_s, self.times = 0.0, 0.0, 0.0, FetchTimes()
+        self.robbed_s, self.slow_s = 0.0, 0.0
         self.tune_at, self.total_s, self.latest_s = 1 << 62, 0.0, 0.0
         self.meter: Any = self
         self.starts = self
@@ -44,14 +48,23 @@ class Loader:
         """Let it train for so long."""
         ends = self.now + seconds
         while self.now < ends:
-            took_s = self.noise.gauss(1, 0.02) / self.rate(self.open)
+            took_s = self.noise.gauss(1, 0.02) / self.rate(self.open) + self.robbed_s
             self.now += took_s
             self.step_s += self.step_each_s
             self.wait_s += max(0.0, took_s - self.step_each_s)
             self.batches += 1
+            self._fetch()
             if self.batches >= self.tune_at:
                 self.tune_at = 1 << 62
                 self.tuner.tick(self, self, self.now)  # type: ignore[arg-type]  # as above
+
+    def _fetch(self) -> None:
+        """One more was made: workers beyond the cores take turns."""
+        wall_s = self.fetch_s * max(1.0, (self.open + self.lent) / self.cores)
+        self.cpu_s += self.fetch_s
+        self.wall_s += wall_s
+        self.queued_s += wall_s - self.fetch_s
+        self.times.add(self.slow_s if self.slow_s and self.batches % 10 == 0 else wall_s, 1)
 
     # What a tuner touches of a pass and of its knob.
 
@@ -62,8 +75,10 @@ class Loader:
         return 2 * self.open
 
     def fetched(self) -> tuple[float, ...]:
-        spent = self.batches * self.fetch_s
-        return (0.0, float(self.batches), spent, spent, 0.0, 0.0, 0.0)
+        return (0.0, float(self.batches), self.wall_s, self.cpu_s, 0.0, 0.0, self.queued_s)
+
+    def fetch_times(self) -> FetchTimes:
+        return FetchTimes() + self.times
 
     def ruled(self, _: Any) -> bool:
         return self.by_file
@@ -120,6 +135,23 @@ def test_a_new_phase_wakes_it() -> None:
     loader.run(60)
     assert before <= 2
     assert loader.open >= 4
+
+
+def test_a_loop_that_is_robbed_of_its_core_gets_no_more_workers() -> None:
+    """Eight idle workers, and a fifth of the time is waiting: fewer may do, never more."""
+    loader = Loader(own=8, fetch_s=0.005, step_s=0.02, cores=64, seed=1)
+    loader.robbed_s = 0.005
+    loader.run(60)
+    assert loader.tuner.tried[8].wait > 0.15
+    assert max(loader.tuner.tried) == 8
+
+
+def test_workers_that_make_some_batches_slowly_get_company() -> None:
+    """One fetch in ten takes longer than the batches under way last: more are tried."""
+    loader = Loader(own=4, fetch_s=0.005, step_s=0.02, cores=64, seed=1)
+    loader.robbed_s, loader.slow_s = 0.005, 0.2
+    loader.run(60)
+    assert max(loader.tuner.tried) > 4
 
 
 def test_while_the_file_decides_it_only_waits() -> None:

@@ -123,6 +123,10 @@ class Pass:
         """Totals of fetching in this pass, of all processes, in the form of `read_totals`."""
         return self.made.added_to(self.home.totals())
 
+    def fetch_times(self) -> FetchTimes:
+        """How long fetches took in this pass, in all processes."""
+        return self.made.times_with(FetchTimes() + self.home.times)
+
     def in_flight(self) -> int:
         """Batches that workers were asked for and that are not delivered yet."""
         workers = self.workers()
@@ -150,7 +154,7 @@ class Pass:
             "fetch_samples": fetched[1] * samples / self.batches if by_batches else fetched[0],
             "fetch_wall_s": fetched[2],
             "fetch_cpu_s": fetched[3],
-            "fetch_times": self.made.times_with(FetchTimes() + self.home.times),
+            "fetch_times": self.fetch_times(),
             "bytes_read": fetched[4],
             "main_cpu_s": self._main_cpu_end_s - self._main_cpu_s,
             "fetch_queued_s": fetched[6],

@@ -2,8 +2,8 @@
 
 `next_count` is the whole search: it gets the rates of the counts tried so far and names the next
 count; a count that was tried already is where the loader stays. More workers are tried while the
-loop waits, as many as the measured cost of a batch asks for; fewer where they can give the same
-rate. Nothing here knows a loader, a clock or a model.
+loop waits for them, as many as the measured cost of a batch asks for; fewer where they can give the
+same rate. Nothing here knows a loader, a clock or a model.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _SAME = 0.03  # rates that differ by less are the same,
 _SAME_AT_MOST = 0.06  # or by less than their noise, within reason
 _SPARE = 1.15  # workers beyond the mean need, because batches are not all alike
 _FIRST_JUMP, _JUMP_TIMES = 8, 3
+_IDLE = 0.5  # of the time that a batch may take
 MOST_TRIES = 8
 
 LEAST_BLOCKS, MOST_BLOCKS = 3, 8
@@ -35,6 +36,7 @@ class Rate(NamedTuple):
     step_s: float
     fetch_s: float  # of one worker with a core of its own, on the wall; 0: unknown
     cpu_s: float  # of one worker
+    idle: bool = False  # workers had each batch long before it was asked for
 
 
 class Block(NamedTuple):
@@ -81,6 +83,16 @@ def rate(blocks: list[Block], fetch_s: float, cpu_s: float, start_s: float) -> R
     )
 
 
+def idle(blocks: list[Block], fetch_s: float, slowest_s: float, count: int, under_way: int) -> bool:
+    """True if the loop waits for something else than its `count` workers, such as a core.
+
+    They have little to do, and no fetch takes so long that the batches under way run out meanwhile.
+    Both times are as they came, waiting for cores included.
+    """
+    each_s = sum(block.seconds for block in blocks) / sum(block.batches for block in blocks)
+    return fetch_s < _IDLE * count * each_s and slowest_s < _IDLE * under_way * each_s
+
+
 def _error(rates: list[float]) -> float:
     """Relative standard error of the median, from the spread around it."""
     middle = median(rates)
@@ -119,7 +131,7 @@ def _more(tried: Tried, best: int, cores: float) -> int | None:
     """More workers than the best count so far; None: they would not pay."""
     now = tried[best]
     above = [count for count in tried if count > best]
-    if now.wait <= LEAST_WAIT:
+    if now.wait <= LEAST_WAIT or now.idle:
         return None
     if not above:
         return _jump(now, best, cores)

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable
 
 from ..passes.phases import NEVER
+from ..stalls.fetch_times import FetchTimes
 from . import autotune
 from .autotune import Block, Rate
 from .mark import Mark, lent_of
@@ -55,6 +56,7 @@ class Tuner:
         self._watched: list[Block] = []
         self._mark: Mark | None = None
         self._fetched: tuple[float, ...] = _NOTHING
+        self._times = FetchTimes()
         self._part = _NO_BLOCK  # of several very short passes
         self._until = 0  # batches that are let go by after a change
         self._asked_at = 0.0
@@ -84,7 +86,7 @@ class Tuner:
         """A pass begins; its gate is new, or kept with persistent workers."""
         if self._pass is not None:
             self.end(self._pass, knob)  # the training left it before its end
-        self._pass, self._fetched = current, _NOTHING
+        self._pass, self._fetched, self._times = current, _NOTHING, FetchTimes()
         knob.ask(current, self.count)
         self._restart(current, self.count + 1 if self.count else _WARM_UP, keep=True)
         if self._short:
@@ -130,7 +132,7 @@ class Tuner:
     def _mark_now(self, current: Any, before_s: float = 0.0) -> None:
         """A block begins, and `before_s` seconds of starting workers belong to it."""
         if not self._blocks:
-            self._fetched = current.fetched()
+            self._fetched, self._times = current.fetched(), current.fetch_times()
         self._mark = Mark(current, before_s)
         if not self._short:
             current.tune_at = current.batches + self._rounds(current)
@@ -212,7 +214,13 @@ class Tuner:
         start_s = 0.0
         if current.meter.pass_batches and self.count and not self._short:
             start_s = (self.start_each_s() * self.count + fetch_s) / current.meter.pass_batches
-        return autotune.rate(self._blocks, fetch_s, cpu_s, start_s)
+        found = autotune.rate(self._blocks, fetch_s, cpu_s, start_s)
+        return found._replace(idle=batches > 0 and self._idle(current, wall_s / batches))
+
+    def _idle(self, current: Any, mean_s: float) -> bool:
+        slowest_s = current.fetch_times().since(self._times).percentile_s(1.0)
+        args = mean_s, slowest_s or mean_s, self.count, current.in_flight()
+        return autotune.idle(self._blocks, *args)
 
     def _move(self, current: Any, knob: Knob, count: int) -> None:
         """Another count from here on; what was asked for before is let go by, and a round."""
