@@ -42,8 +42,8 @@ def _language_model():
     return GPT2LMHeadModel(config)
 
 
-def _clocked(kind, truth):
-    """The library's trainer, and a clock around its steps and epochs."""
+def _clocked(kind, truth, rows=1):
+    """The library's trainer, and a clock around its steps and epochs; a sample has so many rows."""
     from transformers import TrainerCallback
 
     class Clock(TrainerCallback):
@@ -60,7 +60,7 @@ def _clocked(kind, truth):
         def training_step(self, model, inputs, *more):
             size = next(len(one) for one in inputs.values() if torch.is_tensor(one))
             loss = super().training_step(model, inputs, *more)
-            truth.trained(size, loss.item())
+            truth.trained(size // rows, loss.item())
             return loss
 
     return Clocked
@@ -126,7 +126,7 @@ def trl_dpo():
         for i in range(160)
     ]
     with _arguments(DPOConfig, max_length=64) as arguments:
-        trainer = _clocked(DPOTrainer, truth)(
+        trainer = _clocked(DPOTrainer, truth, rows=2)(
             _language_model(),
             ref_model=_language_model(),
             args=arguments,
