@@ -30,7 +30,7 @@ def wall_s(loader: _Json) -> float:
 
 
 class Strand(NamedTuple):
-    """What one training of a process reads, with the weight of its largest loader."""
+    """One training of a process: what it reads, with the weight of its largest loader."""
 
     stepped: bool
     samples: float

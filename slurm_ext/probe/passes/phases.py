@@ -124,7 +124,7 @@ class Pass:
         return self.made.added_to(self.home.totals())
 
     def fetch_times(self) -> FetchTimes:
-        """How long fetches took in this pass, in all processes."""
+        """Durations of fetches in this pass, of all processes."""
         return self.made.times_with(FetchTimes() + self.home.times)
 
     def in_flight(self) -> int:
