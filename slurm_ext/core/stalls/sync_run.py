@@ -8,11 +8,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slurm_ext.core.findings.strands import total
 from slurm_ext.core.loader_run import loader_run
 from slurm_ext.core.records import SyncRun
 from slurm_ext.core.stalls.bucket_caps import is_caps
 from slurm_ext.core.stalls.step_split import step_split
-from slurm_ext.core.trainings import Member, total, trainings
+from slurm_ext.core.trainings import Member, trainings
 
 LEAST_PASSES = 5  # that torch timed
 SLACK = 1.1  # the step and its passes are timed apart
