@@ -71,6 +71,17 @@ ROWS = (
             Wanted("mps_error_completed", 0.1),
         ),
     ),
+    RowKind(
+        "ranks",
+        "ranks 1 to 4 on one GPU at busy shares of 43 to 95 %",
+        110,
+        (
+            Wanted("gain_43_2", 1.58, at_most=False),
+            Wanted("gain_held_43_2", 1.2, at_most=False),
+            Wanted("error_43_2", 0.1),
+            Wanted("picked_95", 1),
+        ),
+    ),
 )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Self
 from contrib.bench.gpu.here import ROOT
 
 START_S = 120.0  # importing torch and starting CUDA
+END_S = 3.0
 
 
 class ProgramError(Exception):
@@ -24,7 +25,8 @@ class Talker:
     """One program, from its start to its end; `said` is where its stderr goes."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], said: str) -> None:
-        self._name = argv[argv.index("-m") + 1].rpartition(".")[2] if "-m" in argv else argv[0]
+        module = argv[argv.index("-m") + 1] if "-m" in argv else argv[0]
+        self._name = module.rpartition(".")[2]
         self._said, self._buffer = Path(said), b""
         with self._said.open("wb") as errors:
             self._process = subprocess.Popen(
@@ -82,6 +84,9 @@ class Talker:
     def __exit__(
         self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
     ) -> None:
+        self._process.terminate()  # a launcher hands it on to its ranks
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_S)
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
