@@ -9,6 +9,7 @@ from slurm_ext.core.errors import SlurmError
 
 EVERY_S = 60.0
 RETRY_S = 2.0  # the advisor usually starts before slurmctld does
+FIRST_S = 2.0  # a slurmctld that is there answers in milliseconds; without one nobody submits
 log = logging.getLogger(__name__)
 
 
@@ -18,7 +19,7 @@ class RulesReader(threading.Thread):
     def __init__(self, advisor: Advisor) -> None:
         super().__init__(name="rules", daemon=True)
         self._advisor = advisor
-        self._stop_asked = threading.Event()
+        self._stop_asked, self._looked = threading.Event(), threading.Event()
         self._said = ""
 
     def run(self) -> None:
@@ -26,6 +27,14 @@ class RulesReader(threading.Thread):
         pause_s = 0.0
         while not self._stop_asked.wait(pause_s):
             pause_s = EVERY_S if self.look() else RETRY_S
+            self._looked.set()
+
+    def wait_for_first(self) -> None:
+        """Wait for the end of the first reading, for FIRST_S at most.
+
+        Before it no limit of a partition is known, such as the memory that a job gets.
+        """
+        self._looked.wait(FIRST_S)
 
     def look(self) -> bool:
         """Read once; each failure is logged once, and False."""

@@ -61,12 +61,15 @@ def serve(settings: Settings, config: Path | None) -> None:
         counted = partial(advisor.counters.answered, deadline_s=0.0, breaker_s=0.0)
         asked_soon = open_to_all or bool(settings["advisor.listen_questions"])
         questions = QuestionProcess(config, counted, at_once=asked_soon)
+        rules = RulesReader(advisor)
+        rules.start()
+        stack.callback(rules.stop)
+        rules.wait_for_first()
         with _sockets(settings) as listening:
             helpers: list[BackgroundThread] = [
                 writer,
                 questions,
                 refresher,
-                RulesReader(advisor),
                 *_metrics(advisor),
             ]
             for helper in helpers:

@@ -1,6 +1,7 @@
 """The advisor's helpers outlive whatever they meet: what is known stays in use."""
 
 import logging
+import threading
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,29 @@ def test_limits_are_read_again_whatever_stood_in_the_way(
     reader.stop()
     reader.join(0)
     assert said(caplog) == ["limits stay as they were: 'gres'"]
+
+
+def test_limits_are_known_before_the_first_answer(
+    advisor: Advisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first reading is waited for, but not where Slurm hangs: it asks nothing then either."""
+    found, answers = ClusterRules(), threading.Event()
+
+    def read(_client: object) -> ClusterRules:
+        answers.wait()
+        return found
+
+    monkeypatch.setattr(rules_reader, "read_rules", read)
+    monkeypatch.setattr(rules_reader, "FIRST_S", 0.01)
+    reader = RulesReader(advisor)
+    reader.start()
+    reader.wait_for_first()
+    assert advisor.rules is not found
+    monkeypatch.setattr(rules_reader, "FIRST_S", 60.0)
+    threading.Timer(0.05, answers.set).start()
+    reader.wait_for_first()
+    assert advisor.rules is found
+    reader.stop()
 
 
 def test_runs_of_the_history_have_their_gpus_name(advisor: Advisor, tmp_path: Path) -> None:
