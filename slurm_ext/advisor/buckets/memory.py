@@ -11,9 +11,10 @@ from slurm_ext.history.store.store import History
 from slurm_ext.history.views.sync_rows import SyncRow, sync_rows
 from slurm_ext.policy.buckets import BucketPlan, plan_buckets
 
-MOST_SCRIPTS = 20_000
-MOST_RUNS = 32  # of a script
-_MOST_ROWS = 200_000  # that are read at once: the newest
+MOST_SCRIPTS = 1_000
+MOST_RUNS = 32  # of a script; each has the readiness of every gradient, some kilobytes
+_MOST_ROWS = 16_000  # that are read at once: the newest
+_MOST_PLANS = 4_000  # a user may ask for any number of nodes
 _MOST_PLANNED = (
     64  # scripts whose plans are made when their runs arrive; others' when they are asked
 )
@@ -37,7 +38,9 @@ class BucketMemory:
         fresh: dict[int, list[SyncRun]] = {}
         for row in rows:
             self._last_id = max(self._last_id, row.id)
-            fresh.setdefault(row.script, []).append(row.run)
+            of_script = fresh.setdefault(row.script, [])
+            if len(of_script) < MOST_RUNS:
+                of_script.append(row.run)
         for script, runs in reversed(fresh.items()):
             known = self._runs.pop(script, ())
             self._runs[script] = (*runs, *known)[:MOST_RUNS]
@@ -60,5 +63,7 @@ class BucketMemory:
         mark = (script, nodes, min_gain)
         plan = self._plans.get(mark)
         if plan is None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans = {}
             plan = self._plans[mark] = plan_buckets(self._runs.get(script, ()), nodes, min_gain)
         return plan
