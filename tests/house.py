@@ -64,7 +64,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         "windows",
         "site",
     ),
-    "spatial": ("planning", ""),
+    "spatial": ("planning", "calls", ""),
     "history": ("", "store", "ingest", "imports", "views"),
     "model": (
         "",

@@ -1,7 +1,8 @@
 """A user's ordinary model, made parallel layer by layer: parameters and their names stay.
 
 Each layer's forward is replaced by one that is exact on slabs, chosen by the layer's type. What has
-no such rule is named, all at once, before training starts.
+no such rule is named, all at once, before training starts; a function that a module's own forward
+calls, at the first pass.
 """
 
 from __future__ import annotations
@@ -12,76 +13,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import nn
 
-from slurm_ext.spatial import convolution, norms, pooling
-from slurm_ext.spatial.convolution import serial
+from slurm_ext.spatial import norms
+from slurm_ext.spatial.calls.arguments import tensors
 from slurm_ext.spatial.dropout import Masks
 from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.guard import SLAB, WHOLE, CallWatch, is_whole, marked
 from slurm_ext.spatial.layouts import Layouts
+from slurm_ext.spatial.rules import CONTAINERS, DROPOUTS, GATHERING, rule_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from slurm_ext.spatial.collectives import Layout
     from slurm_ext.spatial.mesh import Mesh
 
 Model = TypeVar("Model", bound=nn.Module)
-IS_WHOLE = "_dlqueue_is_whole"  # on a tensor: all parts hold the same, it has no slabs
-
-
-def _as_it_is(layer: nn.Module, _mesh: Mesh, x: torch.Tensor, _layout: Layout) -> torch.Tensor:
-    return serial(layer, x)
-
-
-def _wants_features(*_: Any) -> torch.Tensor:
-    raise SpatialError("it wants flattened features, and gets a slab")
-
-
-def _by_channel(layer: Any, _mesh: Mesh, x: torch.Tensor, _layout: Layout) -> torch.Tensor:
-    if layer.dim != 1:
-        raise SpatialError(f"dimension {layer.dim} may be divided; it must be 1, the channels")
-    return serial(layer, x)
-
-
-def _upsample(layer: nn.Upsample, _mesh: Mesh, x: torch.Tensor, _layout: Layout) -> torch.Tensor:
-    factors = layer.scale_factor if isinstance(layer.scale_factor, tuple) else (layer.scale_factor,)
-    if layer.mode != "nearest" or any(f is None or f != int(f) for f in factors):
-        raise SpatialError("only nearest neighbours by a whole factor are divided")
-    return serial(layer, x)
-
-
-# Of each type of layer: a function of (layer, mesh, slab, its layout) that returns the new slab.
-RULES: dict[type, Any] = {
-    **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), convolution.convolve),
-    **dict.fromkeys(
-        (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d), convolution.spread
-    ),
-    **dict.fromkeys((nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d), pooling.max_pool),
-    **dict.fromkeys((nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d), pooling.average_pool),
-    **dict.fromkeys(
-        (nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d), pooling.global_average
-    ),
-    **dict.fromkeys(
-        (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm), norms.batch_norm
-    ),
-    nn.GroupNorm: norms.group_norm,
-    nn.Flatten: pooling.flatten,
-    nn.Linear: _wants_features,
-    nn.Upsample: _upsample,
-    **dict.fromkeys((nn.Softmax, nn.LogSoftmax, nn.GLU), _by_channel),
-    **dict.fromkeys(
-        (nn.CELU, nn.ELU, nn.GELU, nn.Hardshrink, nn.Hardsigmoid, nn.Hardswish, nn.Hardtanh),
-        _as_it_is,
-    ),
-    **dict.fromkeys(
-        (nn.Identity, nn.LeakyReLU, nn.LogSigmoid, nn.Mish, nn.PReLU, nn.ReLU, nn.ReLU6), _as_it_is
-    ),
-    **dict.fromkeys(
-        (nn.SELU, nn.Sigmoid, nn.SiLU, nn.Softplus, nn.Softshrink, nn.Softsign), _as_it_is
-    ),
-    **dict.fromkeys((nn.Softmax2d, nn.Tanh, nn.Tanhshrink, nn.Threshold), _as_it_is),
-}
-DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
-CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+DIVIDED = "_dlqueue_mesh"  # on a model
 
 
 def parallelise(
@@ -108,62 +54,95 @@ def parallelise(
         raise SpatialError("cannot be divided: " + "; ".join(refused))
     if mesh.parts == 1:
         return model
-    layouts, masks = Layouts(mesh), Masks(mesh, seed)
+    layouts, masks, guard = Layouts(mesh), Masks(mesh, seed), CallWatch(model, len(mesh.space))
     for name, layer in model.named_modules():
-        rule = RULES.get(type(layer))
+        rule = rule_of(type(layer))
         if rule is norms.batch_norm and sync_batch_norm:
             rule = norms.synced_batch_norm
-        if type(layer) in DROPOUTS:
-            layer.forward = partial(_drop, layer, masks)
+        if isinstance(layer, trusted):
+            layer.forward = partial(_trust, guard, layer.forward)
+        elif type(layer) in DROPOUTS:
+            layer.forward = partial(_drop, layer, masks, guard)
         elif rule is not None:
-            layer.forward = partial(_run, layer, name, rule, layouts)
-    model.register_forward_pre_hook(partial(_begin, layouts), with_kwargs=True)
+            layer.forward = partial(_run, layer, name, rule, layouts, guard)
+    model.forward = partial(_pass, model, model.forward, layouts, guard)
+    setattr(model, DIVIDED, str(mesh))
     return model
 
 
-def is_whole(x: torch.Tensor) -> bool:
-    """True if all parts of a sample hold the same `x`, as after flattening or global pooling."""
-    return x.dim() <= 2 or getattr(x, IS_WHOLE, False)
-
-
 def _refused(model: nn.Module, trusted: tuple[type, ...]) -> Iterator[tuple[str, nn.Module, str]]:
+    if hasattr(model, DIVIDED):
+        yield "", model, f"it is divided already, by {getattr(model, DIVIDED)}"
+    inside: set[nn.Module] = set()  # what computes the weights of a layer that has a rule
     for name, module in model.named_modules():
-        kind, own = type(module), [*module.parameters(recurse=False)]
-        if any(type(p.data).__name__ == "DTensor" or type(p).__name__ == "DTensor" for p in own):
-            yield name, module, "DTensor convolves slabs without their neighbours, which is wrong"
-        elif kind in RULES or kind in DROPOUTS or kind in CONTAINERS or isinstance(module, trusted):
+        if module in inside or isinstance(module, trusted):
             continue
-        elif kind.__module__.startswith("torch."):
-            yield name, module, "no rule for this type"
-        elif own or [*module.buffers(recurse=False)]:
-            yield name, module, "it has parameters of its own; `trusted` if it works voxel by voxel"
-        elif not [*module.children()]:
-            yield name, module, "unknown; `trusted` if it works voxel by voxel"
+        if rule_of(type(module)) is not None:
+            inside.update(module.modules())
+        if why := _objection(module):
+            yield name, module, why
 
 
-def _begin(layouts: Layouts, _model: nn.Module, args: Any, kwargs: Any) -> None:
-    tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, torch.Tensor)]
-    if any(type(t).__name__ == "DTensor" for t in tensors):
+def _objection(module: nn.Module) -> str | None:
+    kind = type(module)
+    own: list[torch.Tensor] = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+    if any("DTensor" in (type(t).__name__, type(t.data).__name__) for t in own):
+        return "DTensor convolves slabs without their neighbours, which is wrong"
+    if rule_of(kind) is not None or kind in DROPOUTS or kind in CONTAINERS:
+        return None
+    if kind.__module__.startswith("torch."):
+        return "no rule for this type"
+    if own:
+        return "it has parameters of its own; `trusted` if it works voxel by voxel"
+    return None if [*module.children()] else "unknown; `trusted` if it works voxel by voxel"
+
+
+def _pass(
+    model: nn.Module, forward: Any, layouts: Layouts, guard: CallWatch, *args: Any, **kwargs: Any
+) -> Any:
+    """The model's forward, watched."""
+    found: list[torch.Tensor] = [*tensors((args, kwargs))]
+    if any(type(t).__name__ == "DTensor" for t in found):
         raise SpatialError("a DTensor: give each rank its slab as a plain tensor")
-    layouts.begin(tensors[0] if tensors else torch.empty(0))
+    slabs = [t for t in found if t.dim() == guard.space + 2]
+    layouts.begin(slabs, training=model.training)
+    marked([t for t in found if t.dim() != guard.space + 2], WHOLE)
+    marked(slabs, SLAB)
+    with guard:
+        return forward(*args, **kwargs)
 
 
-def _run(layer: nn.Module, name: str, rule: Any, layouts: Layouts, x: torch.Tensor) -> torch.Tensor:
-    if is_whole(x):
-        return _marked(serial(layer, x))
-    try:
-        y: torch.Tensor = rule(layer, layouts.mesh, x, layouts.of(name, x))
-    except SpatialError as error:
-        raise SpatialError(f"{name} ({type(layer).__name__}): {error}") from None
-    return _marked(y) if rule is pooling.global_average else y
+def _run(
+    layer: nn.Module,
+    name: str,
+    rule: Any,
+    layouts: Layouts,
+    guard: CallWatch,
+    *args: Any,
+    **named: Any,
+) -> torch.Tensor:
+    """A layer that has a rule."""
+    with guard.at_rest():
+        x = args[0] if len(args) == 1 and not named else None
+        try:
+            if x is None:
+                raise SpatialError("one argument is wanted: the slab")
+            if is_whole(x):
+                return marked(norms.of_whole(layer, rule, layouts.mesh, x), WHOLE)
+            y: torch.Tensor = rule(layer, layouts.mesh, x, layouts.of(name, x))
+        except SpatialError as error:
+            raise SpatialError(f"{name or 'model'} ({type(layer).__name__}): {error}") from None
+        return marked(y, WHOLE if rule in GATHERING else SLAB)
 
 
-def _drop(layer: Any, masks: Masks, x: torch.Tensor) -> torch.Tensor:
+def _drop(layer: Any, masks: Masks, guard: CallWatch, x: torch.Tensor) -> torch.Tensor:
     alike = is_whole(x)
-    y = masks.drop(layer, x, is_whole=alike)
-    return _marked(y) if alike else y
+    with guard.at_rest():
+        return marked(masks.drop(layer, x, is_whole=alike), WHOLE if alike else SLAB)
 
 
-def _marked(x: torch.Tensor) -> torch.Tensor:
-    setattr(x, IS_WHOLE, True)
-    return x
+def _trust(guard: CallWatch, forward: Any, *args: Any, **kwargs: Any) -> Any:
+    """A module that the user vouches for: what it makes of a slab is a slab."""
+    given = [*tensors((args, kwargs))]
+    with guard.at_rest():
+        return marked(forward(*args, **kwargs), WHOLE if all(map(is_whole, given)) else SLAB)

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import torch
+
 from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.mesh import fitting
 
 if TYPE_CHECKING:
-    import torch
+    from collections.abc import Sequence
 
     from slurm_ext.spatial.collectives import Layout
     from slurm_ext.spatial.mesh import Mesh
+
+    Key = tuple[Layout, ...]
+
+MOST_INPUTS = 8  # tensors with space that a model takes
 
 
 class Layouts:
@@ -24,15 +31,23 @@ class Layouts:
 
     def __init__(self, mesh: Mesh) -> None:
         self.mesh = mesh
-        self._input: Layout | None = None
+        self._input: Key | None = None
         self._calls: Counter[str] = Counter()
-        self._known: dict[tuple[Layout, str, int], Layout] = {}
+        self._known: dict[tuple[Key, str, int], Layout] = {}
 
-    def begin(self, x: torch.Tensor) -> None:
-        """Start a pass with input `x`; collective over the parts. Raises SpatialError."""
+    def begin(self, slabs: Sequence[torch.Tensor], *, training: bool) -> None:
+        """Start a pass over `slabs`; collective over the parts. Raises SpatialError on all.
+
+        What only some ranks did would leave the others waiting: train, keep gradients.
+        """
         self._calls.clear()
         self._input = None
-        self._input = self._agreed(x)
+        own = [training, torch.is_grad_enabled(), len(slabs)]
+        for x in slabs[:MOST_INPUTS]:
+            own += [x.requires_grad, x.element_size(), *x.shape]
+        width = 3 + MOST_INPUTS * (len(self.mesh.space) + 4)
+        row = torch.tensor([*own, *[0] * (width - len(own))], device=self.mesh.device)
+        self._input = self._agreed_rows(self.mesh.gather(row).tolist())
 
     def of(self, layer: str, x: torch.Tensor) -> Layout:
         """The layout of `x`, which enters `layer`; collective at the first pass of its size."""
@@ -51,8 +66,26 @@ class Layouts:
         return found
 
     def _agreed(self, x: torch.Tensor) -> Layout:
-        space = len(self.mesh.space)
-        found = self.mesh.layout(x.shape if x.dim() == space + 2 else [-1] * (space + 2))
+        rank = len(self.mesh.space) + 2
+        found = self.mesh.layout(x.shape if x.dim() == rank else [-1] * rank)
         if min(map(min, found)) < 0:
-            raise SpatialError(f"a tensor without batch, channels and {space} dimensions of space")
+            raise SpatialError(f"a tensor of {x.dim()} dimensions; {rank} are wanted")
         return found
+
+    def _agreed_rows(self, rows: list[list[int]]) -> Key:
+        step = len(self.mesh.space) + 4
+        count = rows[0][2]
+        ways = {(*row[:3], *row[3::step], *row[4::step]) for row in rows}
+        if len(ways) > 1:
+            raise SpatialError(
+                "ranks call the model in different ways (in training or not, with gradients or not,"
+                f" with so many inputs of such numbers): {sorted(ways)}"
+            )
+        if not 1 <= count <= MOST_INPUTS:
+            dims = len(self.mesh.space)
+            raise SpatialError(
+                f"{count} tensors of batch, channels and {dims} dimensions of space; 1 to"
+                f" {MOST_INPUTS} are wanted"
+            )
+        begins = range(5, 5 + count * step, step)
+        return tuple(fitting([row[a : a + step - 2] for row in rows], self.mesh) for a in begins)

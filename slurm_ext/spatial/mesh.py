@@ -25,6 +25,19 @@ def cut(x: torch.Tensor, place: tuple[slice, ...]) -> torch.Tensor:
     return x[index]
 
 
+def fitting(shapes: list[list[int]], mesh: Mesh) -> tuple[tuple[int, ...], ...]:
+    """Planes of each part along each dimension, of (batch, channels, *sizes) of all parts.
+
+    Raises SpatialError if slabs of such sizes are not one volume.
+    """
+    table = torch.tensor(shapes).view(*mesh.space, -1)
+    planes = [table[..., axis + 2].movedim(axis, 0) for axis in range(len(mesh.space))]
+    fits = all((one == one[(slice(None), *[slice(1)] * (one.dim() - 1))]).all() for one in planes)
+    if not fits or any(row[:2] != shapes[0][:2] for row in shapes):
+        raise SpatialError(f"ranks have slabs that do not fit together: {shapes}")
+    return tuple(tuple(one.reshape(len(one), -1)[:, 0].tolist()) for one in planes)
+
+
 class Mesh:
     """`data` groups of ranks, each of which divides its samples' volumes by `space`.
 
@@ -102,15 +115,7 @@ class Mesh:
         Collective over the parts. Raises SpatialError on all of them if they do not fit together.
         """
         own = torch.tensor(shape, dtype=torch.int64, device=self.device)
-        rows = self.gather(own).tolist()
-        table = torch.tensor(rows).view(*self.space, -1)
-        planes = [table[..., axis + 2].movedim(axis, 0) for axis in range(len(self.space))]
-        fits = all(
-            (one == one[(slice(None), *[slice(1)] * (one.dim() - 1))]).all() for one in planes
-        )
-        if not fits or any(row[:2] != rows[0][:2] for row in rows):
-            raise SpatialError(f"ranks have slabs that do not fit together: {rows}")
-        return tuple(tuple(one.reshape(len(one), -1)[:, 0].tolist()) for one in planes)
+        return fitting(self.gather(own).tolist(), self)
 
     def _groups(self) -> list[ProcessGroup]:
         """One of its own for the space of each sample: DistributedDataParallel talks on another."""

@@ -15,6 +15,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 from slurm_ext.spatial.convolution import serial
+from slurm_ext.spatial.errors import SpatialError
 
 if TYPE_CHECKING:
     from slurm_ext.spatial.collectives import Layout
@@ -36,18 +37,35 @@ def synced_batch_norm(
     return _batch_norm(layer, x, dist.group.WORLD)
 
 
-def _batch_norm(layer: BatchNorm, x: torch.Tensor, group: Any) -> torch.Tensor:
+def of_whole(layer: Any, rule: Any, mesh: Mesh, x: torch.Tensor) -> torch.Tensor:
+    """Any layer over what all parts hold alike; norms over all samples count it once."""
+    if rule is synced_batch_norm or isinstance(layer, nn.SyncBatchNorm):
+        return _batch_norm(layer, x, dist.group.WORLD, copies=mesh.parts)
+    return serial(layer, x)
+
+
+def _batch_norm(layer: BatchNorm, x: torch.Tensor, group: Any, copies: int = 1) -> torch.Tensor:
     if not layer.training and layer.running_mean is not None:
         return serial(layer, x)
     mean, var, count = statistics(x, group)
     if layer.training and layer.running_mean is not None:
-        _track(layer, mean, var * (count / max(count - 1, 1)))
+        own = count / copies
+        _track(layer, mean, var * (own / max(own - 1, 1)))
     return _normalised(x, x.shape, mean, var, count, layer, group)
 
 
 def group_norm(layer: nn.GroupNorm, mesh: Mesh, x: torch.Tensor, _layout: Layout) -> torch.Tensor:
     """Statistics of each sample and group of channels over the whole volume."""
     rows = (1, x.shape[0] * layer.num_groups, -1)
+    mean, var, count = statistics(x.reshape(rows), mesh.group)
+    return _normalised(x, rows, mean, var, count, layer, mesh.group)
+
+
+def instance_norm(layer: Any, mesh: Mesh, x: torch.Tensor, _layout: Layout) -> torch.Tensor:
+    """Statistics of each sample and channel over the whole volume."""
+    if layer.track_running_stats:
+        raise SpatialError("running statistics of single samples are not divided")
+    rows = (1, x.shape[0] * x.shape[1], -1)
     mean, var, count = statistics(x.reshape(rows), mesh.group)
     return _normalised(x, rows, mean, var, count, layer, mesh.group)
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from slurm_ext.spatial.convert import DROPOUTS, is_whole, parallelise
+from slurm_ext.spatial.convert import parallelise
 from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.guard import is_whole
 from slurm_ext.spatial.mesh import cut
+from slurm_ext.spatial.rules import DROPOUTS
 
 if TYPE_CHECKING:
     from slurm_ext.spatial.mesh import Mesh

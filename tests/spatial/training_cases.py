@@ -198,6 +198,19 @@ class MeanOverSpace(nn.Module):
         return y - y.mean((2, 3, 4), keepdim=True)
 
 
+class Sum(nn.Module):
+    """Of two inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.ReLU()
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """Voxel by voxel."""
+        total: torch.Tensor = self.layer(x) + y.sum(1, keepdim=True)
+        return total
+
+
 def case_refused(_folder: Path) -> dict[str, str]:
     """Nothing hangs, and every rank says the same."""
     mesh = Mesh(1, (4, 1, 1))
@@ -205,6 +218,7 @@ def case_refused(_folder: Path) -> dict[str, str]:
     def run(layer: nn.Module, sizes: tuple[int, ...]) -> Any:
         return lambda: parallelise(nn.Sequential(layer), mesh)(torch.ones(1, 1, *sizes))
 
+    x = torch.ones(1, 1, 4, 4, 4)
     unequal = (4 + (mesh.rank == 1), 4, 4)
     return {
         "odd size": refusal(lambda: mesh.slab((18, 4, 4))),
@@ -221,12 +235,32 @@ def case_refused(_folder: Path) -> dict[str, str]:
         "adaptive": refusal(run(nn.AdaptiveAvgPool3d(2), (4, 4, 4))),
         "transposed": refusal(run(nn.ConvTranspose3d(1, 1, 3, 2), (4, 4, 4))),
         "modules": refusal(
-            lambda: parallelise(nn.Sequential(nn.LSTM(2, 2), nn.ReLU(), nn.LayerNorm(4)), mesh)
+            lambda: parallelise(nn.Sequential(nn.LSTM(2, 2), nn.ReLU(), nn.RMSNorm(4)), mesh)
         ),
         "mesh": refusal(lambda: Mesh(3, (1, 1, 1))),
         "loss": refusal(lambda: GlobalLoss(nn.KLDivLoss(), mesh)),
         "own forward": refusal(lambda: check(MeanOverSpace(), torch.randn(1, 1, 8, 4, 4), mesh)),
         "dtensor": refusal(_dtensor),
+        "trusted wrongly": refusal(
+            lambda: check(
+                nn.Sequential(nn.Conv3d(1, 1, 1), MeanOverSpace()),
+                torch.randn(1, 1, 8, 4, 4),
+                mesh,
+                trusted=(MeanOverSpace,),
+            )
+        ),
+        "one in evaluation": refusal(
+            lambda: parallelise(nn.Sequential(nn.ReLU()), mesh).train(mesh.rank != 2)(x)
+        ),
+        "one without gradients": refusal(
+            lambda: parallelise(nn.Sequential(nn.ReLU()), mesh)(
+                x.clone().requires_grad_(mesh.rank != 1)
+            )
+        ),
+        "second input": refusal(
+            lambda: parallelise(Sum(), mesh)(x, torch.ones(1, 1, 4, 4 + (mesh.rank == 3), 4))
+        ),
+        "divided twice": refusal(lambda: parallelise(parallelise(nn.ReLU(), mesh), mesh)),
     }
 
 
