@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from slurm_ext.spatial.errors import SpatialError
+
 if TYPE_CHECKING:
     from slurm_ext.spatial.mesh import Mesh
 
+_NO_BACKWARD = -1
 Dropouts = nn.Dropout | nn.Dropout1d | nn.Dropout2d | nn.Dropout3d
 
 
@@ -24,9 +27,17 @@ class Masks:
         self._known: dict[tuple[bool, torch.device], torch.Generator] = {}
 
     def drop(self, layer: Dropouts, x: torch.Tensor, *, is_whole: bool) -> torch.Tensor:
-        """`x` with a mask over its elements, or over its channels where the layer drops those."""
+        """`x` with a mask over its elements, or over its channels where the layer drops those.
+
+        Raises SpatialError where a backward pass computes a block again.
+        """
         if not layer.training or not layer.p:
             return x
+        if torch._C._current_graph_task_id() != _NO_BACKWARD:  # noqa: SLF001  # torch has no other way to tell
+            raise SpatialError(
+                "dropout under activation checkpointing would draw another mask when its block is"
+                " computed again: leave the block with dropout out of the checkpointing, or set p=0"
+            )
         by_channel = not isinstance(layer, nn.Dropout)
         shape = (*x.shape[:2], *[1] * (x.dim() - 2)) if by_channel else x.shape
         mask = torch.empty(shape, device=x.device, dtype=x.dtype)

@@ -44,7 +44,7 @@ def losses(
 def test_one_training_goes_on_under_every_launcher(sandbox: Sandbox, tmp_path: Path) -> None:
     """srun, torchrun and mpiexec: each takes up the other's checkpoint, and the curve is serial's.
 
-    The ranks of srun are on two nodes; each job divides the volume along another dimension.
+    Each job divides the volume along another dimension.
     """
     found: dict[int, tuple[str, float]] = {}
     for epochs, launcher, mesh in (
