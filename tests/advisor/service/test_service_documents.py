@@ -135,6 +135,7 @@ def test_a_recommendation_of_nothing_is_told() -> None:
         "ranks": 1,
         "opt_out": "--comment=dlqueue=off",
         "sharing": None,
+        "buckets": None,
         "run_time": None,
         "curve": [],
         "maximum": None,

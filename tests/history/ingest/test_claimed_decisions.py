@@ -38,6 +38,7 @@ def test_every_column_of_the_ledger(history: History) -> None:
         factor=1.5,
         model="m",
         sharing={"kind": "mps"},
+        buckets={"caps": "4194304"},
         elastic="2-4",
         ranks=3,
     )
@@ -46,6 +47,7 @@ def test_every_column_of_the_ledger(history: History) -> None:
     edits = json.loads(found.pop("edits"))
     assert (edits["cpus_per_task"], edits["env"]) == (13, {})
     assert json.loads(found.pop("sharing")) == {"kind": "mps"}
+    assert json.loads(found.pop("buckets")) == {"caps": "4194304"}
     assert found == {
         "id": 1,
         "token": TOKEN,
