@@ -181,7 +181,8 @@ def test_predict_and_explain_say_so(slurm: Sandbox, tmp_path: Path) -> None:
 
 def test_a_question_leaves_no_orphan(slurm: Sandbox) -> None:
     """What `sbatch --test-only` asked when the cluster came up is gone from the ledger."""
-    (first, _), *_ = until(lambda: asked(slurm, "SELECT min(claimed_s), 1 FROM decisions"), "")
+    claimed = "SELECT claimed_s FROM decisions WHERE claimed_s > 0 ORDER BY claimed_s LIMIT 1"
+    ((first,),) = until(lambda: asked(slurm, claimed), "no decision is claimed")
     orphans = "SELECT count(*) FROM decisions WHERE state = 'proposed' AND decided_s < ?"
     until(lambda: asked(slurm, orphans, first) == [(0,)], "an orphan stays in the ledger")
 

@@ -4,6 +4,7 @@ A job's priority is the weighted sum of its age, its size, its partition and its
 a partition's PriorityTier goes before. Fair share is Fair Tree's with equal shares: accounts by
 their usage, in each its users by theirs; usage is GPU-seconds that halve every
 PriorityDecayHalfLife. Everybody in the trace has an association from its start on.
+Slurm itself ignores the weights of age and fair share where it has no slurmdbd.
 Source: Slurm's priority_multifactor and fair_tree pages; formulas of sizes: its plugin.
 """
 

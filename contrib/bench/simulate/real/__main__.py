@@ -102,7 +102,8 @@ def result(args: argparse.Namespace) -> dict[str, Any]:
     """The benchmark's last line."""
     jobs = QUICK if args.quick else args.jobs
     with tempfile.TemporaryDirectory(prefix="dlq-") as folder:
-        spec = SandboxSpec(nodes=NODES, cpus=CPUS, slurm_conf=CONF)
+        # Without slurmdbd Slurm ignores PriorityWeightAge.
+        spec = SandboxSpec(nodes=NODES, cpus=CPUS, slurm_conf=CONF, accounting=True)
         Path(folder).chmod(0o755)  # munge demands it
         with Sandbox(Path(folder) / "s", spec) as slurm:
             told = run_for_real(slurm, jobs, args.seed)
