@@ -1,10 +1,11 @@
 """Models of `buckets`: 32 MiB of gradients each, whose layers take their time by sleeping."""
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from contrib.bench.common.asleep import Asleep
 
 MIB = 1 << 20
 WIDTH = 256
@@ -28,23 +29,6 @@ SHAPES: dict[str, tuple[Layer, ...]] = {
     "embedding": (Layer(12, 0.02), *[Layer(2, 0.098) for _ in range(10)]),
 }
 """By name: layers in the order of the forward pass."""
-
-
-class Asleep(torch.autograd.Function):
-    """The identity, which takes its time in both directions."""
-
-    @staticmethod
-    def forward(ctx: Any, data: Any, forward_s: float, backward_s: float) -> Any:
-        """Sleep, then hand on."""
-        ctx.backward_s = backward_s
-        time.sleep(forward_s)
-        return data.view_as(data)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        """Sleep, then hand back."""
-        time.sleep(ctx.backward_s)
-        return grads[0], None, None
 
 
 class Model(torch.nn.Module):

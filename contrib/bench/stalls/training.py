@@ -21,6 +21,7 @@ import torch
 import torch.distributed
 from torch.utils.data import DataLoader
 
+from contrib.bench.common.asleep import Asleep
 from contrib.bench.stalls.configurations import BATCH, LAYER_BYTES, LAYERS, Injected
 
 _WORKED = struct.Struct("=4d")  # samples, wall, CPU and asleep seconds
@@ -73,23 +74,6 @@ def _started(injected: Injected) -> Any:
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
     return init
-
-
-class Asleep(torch.autograd.Function):
-    """The identity, which takes its time in both directions."""
-
-    @staticmethod
-    def forward(ctx: Any, data: Any, forward_s: float, backward_s: float) -> Any:
-        """Sleep, then hand on."""
-        ctx.backward_s = backward_s
-        time.sleep(forward_s)
-        return data.view_as(data)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        """Sleep, then hand back."""
-        time.sleep(ctx.backward_s)
-        return grads[0], None, None
 
 
 class Model(torch.nn.Module):

@@ -67,6 +67,8 @@ def _faster(prediction: Prediction | None, times: float) -> Prediction | None:
 
 
 def decide_buckets(job: Submission, plan: BucketPlan, settings: Settings) -> BucketDecision | None:
-    """The decision; None where the mode for this job is off."""
+    """The decision; None where the mode is off. A job in a reservation is advised, not edited."""
     mode = mode_of(job, settings, "communication.mode")
+    if mode is Mode.ACT and job.reservation is not None:
+        mode = Mode.ADVISE
     return None if mode is Mode.OFF else BucketDecision(mode=mode, plan=plan)

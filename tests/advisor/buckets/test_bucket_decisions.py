@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.buckets.decision import BucketDecision
+from slurm_ext.advisor.buckets.decision import BucketDecision, decide_buckets
 from slurm_ext.advisor.buckets.memory import MOST_RUNS, BucketMemory
 from slurm_ext.advisor.pipeline.journal import Journal
 from slurm_ext.advisor.service.advisor import Advisor
@@ -95,6 +95,18 @@ def test_the_sites_own_mode_bounds_it(folder: Path) -> None:
     reply = submit(advising(folder, "act", site__mode="shadow"))
     assert reply["edits"]["env"]["DLQUEUE_BUCKETS"] == "measure"
     assert reply["message"] is None
+
+
+def test_a_job_in_a_reservation_is_advised_only(folder: Path) -> None:
+    """As it gets no other edit there: somebody planned that time."""
+    advisor = advising(folder, "act")
+    plan = advisor.buckets.plan(keys_of(JOB), JOB, advisor.settings)
+    modes = []
+    for job in (JOB, replace(JOB, reservation="maintenance")):
+        made = decide_buckets(job, plan, advisor.settings)
+        assert made is not None
+        modes.append((made.mode, made.acts))
+    assert modes == [(Mode.ACT, True), (Mode.ADVISE, False)]
 
 
 def test_the_control_group_keeps_torchs_own(folder: Path) -> None:
