@@ -4,7 +4,7 @@ None means "not set" or "not measured"; it never means zero.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -209,6 +209,18 @@ class Prediction:
     level: Level
     runs: int
     alone_samples_per_s: float | None = None  # where other jobs want its cores: without them
+
+    def times(self, factor: float) -> "Prediction":
+        """The same with all rates multiplied, as for several ranks."""
+        if factor == 1:
+            return self
+        bounds, alone = self.interval, self.alone_samples_per_s
+        return replace(
+            self,
+            samples_per_s=factor * self.samples_per_s,
+            interval=replace(bounds, low=factor * bounds.low, high=factor * bounds.high),
+            alone_samples_per_s=None if alone is None else factor * alone,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from slurm_ext.advisor.limits.eligible import mode_of
-from slurm_ext.core.records import Decision, Mode, Prediction, Submission
+from slurm_ext.core.records import Decision, Mode, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.buckets import BucketPlan
 
@@ -45,25 +45,13 @@ class BucketDecision:
         step_s = plan.after_s if self.acts and not holdout else plan.before_s
         if not (plan.change and plan.newest_s > 0 and step_s > 0):
             return decision
-        times = plan.newest_s / step_s
+        before, after = decision.predicted_before, decision.predicted_after
+        factor = plan.newest_s / step_s
         return replace(
             decision,
-            predicted_before=_faster(decision.predicted_before, times),
-            predicted_after=_faster(decision.predicted_after, times),
+            predicted_before=before and before.times(factor),
+            predicted_after=after and after.times(factor),
         )
-
-
-def _faster(prediction: Prediction | None, times: float) -> Prediction | None:
-    if prediction is None:
-        return None
-    bounds = prediction.interval
-    alone = prediction.alone_samples_per_s
-    return replace(
-        prediction,
-        samples_per_s=times * prediction.samples_per_s,
-        interval=replace(bounds, low=times * bounds.low, high=times * bounds.high),
-        alone_samples_per_s=None if alone is None else times * alone,
-    )
 
 
 def decide_buckets(job: Submission, plan: BucketPlan, settings: Settings) -> BucketDecision | None:

@@ -1,6 +1,5 @@
 """The one line that `sbatch` prints for the user. Pure; holds no text of the user's own."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slurm_ext.advisor.sharing.terms import SharingDecision, slower
@@ -36,12 +35,12 @@ def message(
     emulation = ", emulated accelerator" if emulated else ""
     emulation += f", {why_advice}" if why_advice else ""
     if decision.action == "leave":
-        where = beside(of_job(decision.predicted_after, ranks))
+        where = beside(decision.predicted_after.times(ranks))
         reached = f" It does {where}." if where else ""
         return f"dlqueue: left as it is: {decision.reason}{emulation}.{reached}"
     before = decision.predicted_before
-    of_ranks = None if before is None else of_job(before, ranks)
-    gain = _gain(of_ranks, of_job(decision.predicted_after, ranks), emulation)
+    of_ranks = None if before is None else before.times(ranks)
+    gain = _gain(of_ranks, decision.predicted_after.times(ranks), emulation)
     if mode is Mode.ADVISE:
         why = f"Not changed: {stopped}." if stopped else UNCHANGED
         return f"dlqueue advises {changes(decision)}: {gain}. {why}"
@@ -65,7 +64,7 @@ def with_sharing(line: str | None, sharing: SharingDecision) -> str | None:
     what = f"shares its GPU with {whose}, {cost}"
     if line is None:
         return _one_line(f"dlqueue: {what}. {OPT_OUT}")
-    first = line.removesuffix(f" {OPT_OUT}").removesuffix(f" {UNCHANGED}")
+    first = _without_end(line)
     return _one_line(f"{first} It {what}. {OPT_OUT}")
 
 
@@ -79,8 +78,13 @@ def with_buckets(line: str | None, decision: "BucketDecision") -> str | None:
     if decision.mode is Mode.ADVISE:
         end = UNCHANGED if line is None else ""
         return _one_line(f"{line or ''} dlqueue advises {bucket_option(plan.caps)}: {gain}. {end}")
-    first = (line or "").removesuffix(f" {OPT_OUT}").removesuffix(f" {UNCHANGED}")
+    first = _without_end(line or "")
     return _one_line(f"{first} dlqueue: other gradient buckets: {gain}. {OPT_OUT}")
+
+
+def _without_end(line: str) -> str:
+    """The line without what it says last, for another clause to come before that."""
+    return line.removesuffix(f" {OPT_OUT}").removesuffix(f" {UNCHANGED}")
 
 
 def bucket_option(caps: str) -> str:
@@ -114,20 +118,6 @@ def changes(decision: Decision) -> str:
         ("workers", before.num_workers, after.num_workers),
     )
     return ", ".join(f"{name} {old} -> {new}" for name, old, new in pairs if old != new)
-
-
-def of_job(one: Prediction, ranks: int) -> Prediction:
-    """The prediction of all ranks, from that of one."""
-    if ranks == 1:
-        return one
-    interval = one.interval
-    alone = one.alone_samples_per_s
-    return replace(
-        one,
-        samples_per_s=ranks * one.samples_per_s,
-        interval=replace(interval, low=ranks * interval.low, high=ranks * interval.high),
-        alone_samples_per_s=None if alone is None else ranks * alone,
-    )
 
 
 def beside(told: Prediction) -> str:
