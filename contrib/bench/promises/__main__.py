@@ -21,8 +21,8 @@ from typing import Any
 from contrib.bench.common.program import Result, at_least, at_most, options, row, run
 from contrib.bench.promises.draws import Training, surroundings, training
 from contrib.bench.promises.run import ran
-from contrib.bench.promises.score import Promise, scores
-from contrib.bench.promises.site import Site, Told
+from contrib.bench.promises.score import Earlier, Promise, scores
+from contrib.bench.promises.site import Site
 
 TRIALS = 200
 COVERED = (0.85, 0.95)
@@ -62,8 +62,7 @@ def _trial(site: Site, number: int, random: Random) -> "Promise | str":
     """The promise on the last job of a new training; a text: why there was none."""
     drawn = training(random, len(os.sched_getaffinity(0)))
     earlier = random.choice(EARLIER)
-    for _ in range(earlier):
-        _job(site, number, drawn, random)
+    before = tuple(_job(site, number, drawn, random) for _ in range(earlier))
     where = surroundings(random)
     told = site.submit(number, drawn)
     came = ran(drawn, where, told.cpus, told.env)
@@ -84,13 +83,16 @@ def _trial(site: Site, number: int, random: Random) -> "Promise | str":
         achieved=came.samples_per_s,
         as_written=written,
         cpus=(drawn.cpus, told.cpus),
+        training_of=asdict(drawn),
+        earlier=before,
     )
 
 
-def _job(site: Site, number: int, drawn: Training, random: Random) -> Told:
-    told = site.submit(number, drawn)
-    site.ended(number, drawn, told, ran(drawn, surroundings(random), told.cpus, told.env))
-    return told
+def _job(site: Site, number: int, drawn: Training, random: Random) -> Earlier:
+    told, where = site.submit(number, drawn), surroundings(random)
+    came = ran(drawn, where, told.cpus, told.env)
+    site.ended(number, drawn, told, came)
+    return where.name, told.cpus, told.workers, came.samples_per_s
 
 
 def _wanted(promises: Sequence[Promise]) -> list[Result]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+Earlier = tuple[str, int, int | None, float]  # of a run: where, CPUs, workers told, samples/s
 SLOWER = 0.95  # of the rate as written, in the same surroundings: more than two runs differ by
 
 
@@ -23,6 +24,8 @@ class Promise:
     achieved: float
     as_written: float | None  # of a changed job, in the same surroundings
     cpus: tuple[int, int]  # as written, as it ran
+    training_of: dict[str, Any]  # what was drawn
+    earlier: tuple[Earlier, ...]
 
     @property
     def inside(self) -> bool:
