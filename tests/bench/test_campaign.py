@@ -1,5 +1,6 @@
 """What the fault campaign counts, and that it goes on where it was stopped."""
 
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from contrib.bench.campaign import accounting
 from contrib.bench.campaign.__main__ import chosen, wanted
 from contrib.bench.campaign.accounting import Ran
 from contrib.bench.campaign.faults import FAULTS
+from contrib.bench.campaign.faults.migration import taken_back
 from contrib.bench.campaign.holds import Hold, holds, most_within
 from contrib.bench.campaign.measure import Counts
 from contrib.bench.campaign.page import page
@@ -19,6 +21,9 @@ from contrib.bench.campaign.shapes import Shapes
 from contrib.bench.campaign.state import State
 from contrib.bench.campaign.submissions import Submitted
 from slurm_ext.core.errors import InputError
+from slurm_ext.history.store import schema
+from slurm_ext.history.store.store import open_history
+from tests.history.conftest import add_run
 
 COUNTS = Counts(submissions=100, jobs=20)
 
@@ -192,3 +197,18 @@ def test_a_slow_recovery_misses() -> None:
     assert [row["what"] for row in wanted([judged(recovery_s=61.0)]) if not row["met"]] == [
         "seconds to recover"
     ]
+
+
+def test_a_history_is_taken_back_by_one_version(tmp_path: Path) -> None:
+    """Its rows stay, what the last migration made is gone, and the next opening makes it again."""
+    path = tmp_path / "history.db"
+    with open_history(path) as history:
+        add_run(history.conn, 7, cpus=2)
+    taken_back(path)
+    with sqlite3.connect(path) as conn:
+        waiting = schema.pending(schema.applied(conn), path)
+    conn.close()
+    assert waiting == [schema.MIGRATIONS[-1]]
+    with open_history(path) as history:
+        assert schema.pending(schema.applied(history.conn), path) == []
+        assert history.conn.execute("SELECT id, cpus FROM runs").fetchall() == [(7, 2)]

@@ -6,6 +6,7 @@ from contrib.bench.campaign.faults import (
     disks,
     history,
     hooks,
+    migration,
     network,
     spool,
 )
@@ -14,6 +15,7 @@ from contrib.bench.campaign.faults.fault import Fault
 FAULTS: tuple[Fault, ...] = (
     *advisor.FAULTS,
     *history.FAULTS,
+    *migration.FAULTS,
     *disks.FAULTS,
     *spool.FAULTS,
     *network.FAULTS,

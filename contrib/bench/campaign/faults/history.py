@@ -12,8 +12,6 @@ from pathlib import Path
 
 from contrib.bench.campaign.cluster import Cluster
 from contrib.bench.campaign.faults.fault import Break, every, on_records
-from slurm_ext.core.errors import HistoryError
-from slurm_ext.history.store.store import open_history
 from slurm_ext.sandbox import Sandbox
 from slurm_ext.sandbox.processes import descendants, send
 from tests.whole import history_db
@@ -136,25 +134,6 @@ def _run(path: Path, statement: str) -> None:
         history.execute(statement)
 
 
-@contextmanager
-def _migrating(cluster: Cluster) -> Iterator[None]:
-    """The history writer is killed while it brings the tables of an earlier version up to date."""
-    path = history_db(cluster.slurm)
-    cluster.slurm.stop("advisor")
-    _taken_back(path)
-    cluster.slurm.start("advisor")
-    with _writer_killed(cluster):
-        yield
-
-
-def _taken_back(path: Path) -> None:
-    """As before the last migration."""
-    with contextlib.suppress(HistoryError), open_history(path, busy_timeout_ms=5000) as history:
-        history.conn.execute("ALTER TABLE decisions DROP COLUMN ranks")
-        history.conn.execute("DELETE FROM migrations WHERE name = 'ranks_of_decisions'")
-        history.conn.commit()
-
-
 FAULTS = (
     on_records("writer_killed", "the history writer is killed at every step", _writer_killed),
     on_records("writer_stopped", "the history writer is stopped", _writer_stopped),
@@ -164,5 +143,4 @@ FAULTS = (
     on_records("history_truncated", "half of the history is cut off", spoiled(_cut)),
     on_records("history_gone", "the history's file is removed", spoiled(Path.unlink)),
     on_records("history_of_the_future", "a newer dlqueue wrote the history", _of_the_future),
-    on_records("history_migrating", "the history writer is killed while it migrates", _migrating),
 )
