@@ -256,10 +256,11 @@ def smi(argv: list[str], folder: str) -> int:
         time.sleep(600)
     cards = known.get("cards", [])
     asked = [word.partition("=")[2] for word in argv if word.startswith("--id=")]
-    if asked and not (asked[0].isdigit() and int(asked[0]) < len(cards)):
+    found = [card for n, card in enumerate(cards) if {str(n), card.split(",")[0]} & set(asked)]
+    if asked and not found:
         print("No devices were found")
         return 6
-    print("\n".join([cards[int(asked[0])]] if asked else cards))
+    print("\n".join(found if asked else cards))
     return 0
 
 

@@ -53,9 +53,12 @@ class MpsJobs:
         self.config, self.spool = NodeConfig(rendered), Spool(str(folder))
         self.spool.prepare()
 
-    def start(self, job: int, percent: float) -> dict[str, str]:
-        """A job's prolog and task prolog: its environment. Raises AbsentError with the reason."""
-        key, given = f"{job}.0", self._slurms(percent)
+    def start(self, job: int, percent: float, gpu: str = "") -> dict[str, str]:
+        """A job's prolog and task prolog: its environment. Raises AbsentError with the reason.
+
+        `gpu` is Slurm's name of it: its index, or (from 26.05 on) its UUID.
+        """
+        key, given = f"{job}.0", self._slurms(percent, gpu or self._here.index)
         save(self.spool, key, "json", {}, durable=False)
         make_run_dir(self.spool, key, os.getuid())
         acquire(self.config, self.spool, key, given, time.monotonic() + BUDGET_S)
@@ -98,12 +101,12 @@ class MpsJobs:
         """Folders of daemons that are left."""
         return len(registry.slots(self.spool))
 
-    def _slurms(self, percent: float) -> dict[str, str]:
+    def _slurms(self, percent: float, gpu: str) -> dict[str, str]:
         return {
             "SLURM_JOB_ID": "1",
             "SLURM_JOB_UID": str(os.getuid()),
             "SLURM_JOB_GID": str(os.getgid()),
-            DEVICES: self._here.index,
+            DEVICES: gpu,
             PERCENT: f"{percent:g}",
         }
 

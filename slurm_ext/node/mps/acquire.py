@@ -76,14 +76,15 @@ def _card(
     config: NodeConfig, spool: Spool, gpu: str, owner: Owner, deadline: float
 ) -> rules.SmiGpu:
     """The GPU as nvidia-smi describes it, now or earlier in this boot: its name stays."""
-    if not gpu.isdecimal():
+    own = gpu if rules.is_uuid(gpu) else None  # Slurm 26.05 names GPUs so
+    if own is None and not gpu.isdecimal():
         return rules.SmiGpu()
     card, stored = (
         query_gpu(config.mps_control, gpu, owner, deadline),
         registry.load_card(spool, gpu),
     )
     if card.uuid is None:
-        return rules.SmiGpu(*stored) if stored else card
+        return rules.SmiGpu(*stored) if stored else rules.SmiGpu(own)
     fields = [card.uuid, card.mib, card.mig, card.mode]
     if fields != stored:
         registry.save_card(spool, gpu, fields)
@@ -126,7 +127,8 @@ def _others(config: NodeConfig, spool: Spool, gpu: str, card: rules.SmiGpu) -> l
     genuine = program.GenuineMps(config.mps_control, program.device_of(gpu, card))
     ours = [daemon["pid"] for _, daemon in registry.living(spool)]
     running = processes.running_processes(genuine)
-    return processes.foreign(registry.mps_root(spool), gpu, card.uuid, running, ours)
+    index = program.index_of(gpu, card)
+    return processes.foreign(registry.mps_root(spool), index, card.uuid, running, ours)
 
 
 def _have_daemon(

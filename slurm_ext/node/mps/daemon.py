@@ -11,7 +11,7 @@ import time
 
 from slurm_ext.node.mps import processes as mps_processes
 from slurm_ext.node.mps.child import Owner, run, signal
-from slurm_ext.node.mps.rules import DEVICES, LOG, PIPE, SmiGpu
+from slurm_ext.node.mps.rules import DEVICES, LOG, PIPE, SmiGpu, is_uuid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class MpsDaemon:
 
 
 def query_gpu(control: str, gpu: str, owner: Owner, deadline: float) -> SmiGpu:
-    """Ask nvidia-smi, which lies beside the control program, for a GPU by Slurm's index."""
+    """Ask nvidia-smi, which lies beside the control program, for a GPU by index or UUID."""
     smi = os.path.join(os.path.dirname(control), "nvidia-smi")
     if not os.access(smi, os.X_OK):
         return SmiGpu()
@@ -124,9 +124,7 @@ def query_gpu(control: str, gpu: str, owner: Owner, deadline: float) -> SmiGpu:
 def parse_gpu(output: str) -> SmiGpu:
     """One line of nvidia-smi's CSV as a SmiGpu; unknown fields are left out."""
     fields = [field.strip() for field in output.strip().split(",")]
-    if len(fields) != 4 or not fields[0].startswith("GPU-") or len(fields[0]) > 64:
+    if len(fields) != 4 or not is_uuid(fields[0]):
         return SmiGpu()
     uuid, mib, mig, mode = fields
-    if not uuid.replace("-", "").isalnum():
-        return SmiGpu()
     return SmiGpu(uuid, int(mib) if mib.isdecimal() else None, mig.lower() == "enabled", mode)

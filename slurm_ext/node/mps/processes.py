@@ -42,13 +42,14 @@ def running_processes(of_interest: Callable[[int, int], bool]) -> list[MpsProces
 
 def foreign(
     root: str,
-    gpu: str,
+    gpu: str | None,
     uuid: str | None,
     processes: Iterable[MpsProcess],
     ours: Container[int] = (),
 ) -> list[int]:
-    """Pids of control daemons on this GPU (Slurm's index, UUID) that we did not start.
+    """Pids of control daemons on this GPU (index, UUID) that we did not start.
 
+    Where nobody tells the index, a daemon that names any index may serve it.
     `ours` are the pids of those that we did; a pipe folder below `root` says so, too.
     """
     daemons = {
@@ -77,14 +78,15 @@ def is_alive(pid: int, start: int) -> bool:
     return stat is not None and stat[0] == start
 
 
-def _serves(devices: str | None, gpu: str, uuid: str | None) -> bool:
+def _serves(devices: str | None, gpu: str | None, uuid: str | None) -> bool:
     if not devices:
         return True  # a daemon that was told nothing serves them all
     named = [device.strip() for device in devices.split(",")]
     by_uuid = [
         device for device in named if uuid and device.startswith("GPU-") and uuid.startswith(device)
     ]
-    return gpu in named or bool(by_uuid)
+    by_index = [device for device in named if device.isdecimal() and gpu in (device, None)]
+    return bool(by_index or by_uuid)
 
 
 def _called_so(pid: int) -> bool:

@@ -63,6 +63,13 @@ def device_of(gpu: str, card: SmiGpu) -> int | None:
         return None
 
 
+def index_of(gpu: str, card: SmiGpu) -> str | None:
+    """Slurm's index of a GPU, else the driver's number of its UUID; None if nobody tells it."""
+    if gpu.isdecimal():
+        return gpu
+    return _minor(card.uuid) if card.uuid else None
+
+
 def _minor(uuid: str) -> str | None:
     """The driver's number of a GPU, where it lists the UUID."""
     try:

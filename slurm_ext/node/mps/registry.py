@@ -1,6 +1,6 @@
 """Folders of a node's MPS daemons, one for a GPU and a user.
 
-    mps/card.<index>                nvidia-smi's last description of a GPU
+    mps/card.<gpu>                  nvidia-smi's last description of a GPU
     mps/<gpu>-<uid>.lock            held while a daemon is started or ended
     mps/<gpu>-<uid>/daemon          the process: pid, start time, boot; its user
     mps/<gpu>-<uid>/jobs/<key>      one file for each job that uses it

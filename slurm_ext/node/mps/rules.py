@@ -19,6 +19,7 @@ PERCENT, MEMORY = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PINNED_DEVICE_M
 DEVICES = "CUDA_VISIBLE_DEVICES"
 LONGEST_SOCKET = 107  # bytes of a unix socket's path, unix(7)
 LONGEST_NAME = "/control_privileged"  # the longest socket in a pipe folder
+LONGEST_UUID = 64
 MIB = 1024 * 1024
 MAX_EVENTS = 3
 _UNITS = {"": 1, "K": 1024, "M": MIB, "G": 1024 * MIB}
@@ -38,6 +39,12 @@ class SmiGpu:
         self, uuid: str | None = None, mib: int | None = None, mig: bool = False, mode: str = ""
     ) -> None:
         self.uuid, self.mib, self.mig, self.mode = uuid, mib, mig, mode
+
+
+def is_uuid(gpu: str) -> bool:
+    """True for a GPU's UUID, as nvidia-smi and CUDA write it; no part of a divided one has it."""
+    plain = gpu.isascii() and gpu.replace("-", "").isalnum()
+    return plain and gpu.startswith("GPU-") and len(gpu) <= LONGEST_UUID
 
 
 def shared_gpu(env: Mapping[str, str], jobs: str) -> str | None:

@@ -12,7 +12,7 @@ import pytest
 
 from slurm_ext.node.mps import notes as mps_notes
 from slurm_ext.node.mps import registry as mps_registry
-from slurm_ext.node.mps.rules import PIPE
+from slurm_ext.node.mps.rules import DEVICES, MEMORY, PIPE
 from tests.mps_program import CONTROL
 from tests.mps_standin import Client
 from tests.node.by_hand import wait_for
@@ -99,6 +99,26 @@ def test_a_driver_that_hangs(node: MpsNode) -> None:
     node.hurry(1.0)
     assert node.start(2, CUDA_VISIBLE_DEVICES="1") == {}
     assert "UUID" in node.end(2)[0]
+
+
+def test_a_uuid_of_slurms_needs_no_driver(node: MpsNode) -> None:
+    """nvidia-smi is silent: the job has its daemon, without a limit of memory that nobody knows."""
+    node.misbehave(smi="hang")
+    node.hurry(3.0)
+    told = node.start(1, CUDA_VISIBLE_DEVICES=node.uuid)
+    assert told[DEVICES] == node.uuid
+    assert MEMORY not in told
+    node.hurry(20.0)
+    assert node.end(1) == []
+    assert node.ours() == []
+
+
+@pytest.mark.parametrize("name", ["GPU-../../x", "GPU-" + "a" * 61, "GPU-é", "0x1"])
+def test_a_name_that_is_none_is_no_gpu(node: MpsNode, name: str) -> None:
+    """It becomes neither a file's name nor an argument."""
+    assert node.start(1, CUDA_VISIBLE_DEVICES=name) == {}
+    assert "does not tell its UUID" in node.end(1)[0]
+    assert not list(node.mps.glob("card*"))
 
 
 def test_a_driver_that_hangs_after_it_answered(node: MpsNode) -> None:

@@ -56,6 +56,17 @@ def test_its_folders_are_the_users_alone(make_mps: MakeMps) -> None:
     assert node.end(1) == []
 
 
+def test_a_gpu_is_one_by_its_index_and_by_its_uuid(make_mps: MakeMps) -> None:
+    """Slurm before 26.05 names it by index, later ones by UUID: both jobs have one daemon."""
+    node = make_mps()
+    by_index, by_uuid = node.start(1), node.start(2, CUDA_VISIBLE_DEVICES=node.uuid)
+    assert by_uuid == by_index
+    assert by_uuid[MEMORY] == f"0={81559 * 95 // 200}M"
+    assert len(node.daemons()) == 1
+    assert node.end(1) == node.end(2) == []
+    assert (node.ours(), node.remains()) == ([], [])
+
+
 @pytest.mark.root
 def test_it_runs_as_the_jobs_user(make_mps: MakeMps) -> None:
     """Neither daemon nor what asks it is root; two users on a GPU have a daemon each."""

@@ -161,6 +161,7 @@ def test_whose_daemon_it_is() -> None:
     found = [ours, all_gpus, other, by_prefix, by_index]
     assert foreign("/spool/mps", "1", UUID, found) == [2, 4, 5]
     assert foreign("/spool/mps", "1", None, [ours, other]) == []
+    assert foreign("/spool/mps", None, UUID, [other, _process(6, "/x", "GPU-another")]) == [3]
 
 
 def test_a_daemon_that_tells_nothing_serves_all_gpus() -> None:

@@ -66,11 +66,14 @@ def _plain(here: Here, report: Report) -> None:
 
 
 def _life(here: Here, report: Report, jobs: MpsJobs, base: int, plain: int | None) -> None:
-    """Two jobs: the first one's prolog starts the daemon, the last one's epilog ends it."""
+    """Two jobs: the first one's prolog starts the daemon, the last one's epilog ends it.
+
+    Slurm names the second one's GPU by its UUID, as 26.05 does.
+    """
     began = time.monotonic()
     first = jobs.start(base + 1, HALF)
     started = time.monotonic()
-    second = jobs.start(base + 2, HALF)
+    second = jobs.start(base + 2, HALF, here.gpus[0] if here.gpus else "")
     report.add("start", started - began, "s")
     report.add("join", time.monotonic() - started, "s")
     report.add("joined_the_same", first == second)
