@@ -1,8 +1,6 @@
 """Buckets of DistributedDataParallel by the submission's word: two real ranks over gloo."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,36 +13,12 @@ from slurm_ext.probe.buckets.agreement import Agreement
 from slurm_ext.probe.buckets.construction import Constructions, signature_of
 from slurm_ext.probe.buckets.ready_times import MOST_GROUPS, PASSES, ReadyTimes
 from slurm_ext.probe.buckets.request import BucketRequest
-from tests.probe.conftest import ROOT, Environment
+from tests.probe.conftest import Environment
 from tests.probe.programs_bucketed import PROBED_LAYERS, model
+from tests.probe.several_ranks import ran_ranks
 
-LIMIT_S = 120
 KIB = 1024
 Told = dict[str, list[dict[str, Any]]]
-
-
-def two_ranks(words: list[str], env: dict[str, str], port: int) -> None:
-    """Both ranks of a program, to their end; whatever they disagree on, none of them hangs."""
-    names = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", *words],
-            env={**env, **names, "RANK": str(rank), "OMP_NUM_THREADS": "1"},
-            cwd=ROOT,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        for one in ranks:
-            _, said = one.communicate(timeout=LIMIT_S)
-            assert one.returncode == 0, said
-    finally:
-        for one in ranks:
-            one.kill()
-            one.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, environment: Environment) -
     path = tmp_path_factory.mktemp("bucketed")
     request = f"{signature_of(model(PROBED_LAYERS))}:2:16,32,64"
     env = environment(path / "run", DLQUEUE_BUCKETS=request)
-    two_ranks(["-m", "tests.probe.programs_bucketed", str(path / "told")], env, 29631)
+    ran_ranks(["-m", "tests.probe.programs_bucketed", str(path / "told")], env, 29631)
     return path
 
 

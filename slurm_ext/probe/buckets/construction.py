@@ -14,10 +14,11 @@ import sys
 from hashlib import blake2b
 from typing import Any, Callable
 
-from .agreement import Agreement, store_of
+from .agreement import Agreement, UnheardError, store_of
 from .request import BucketRequest
 
 ONE, LIST = "bucket_cap_mb", "bucket_cap_mb_list"
+DISAGREEING = "its ranks do not agree on buckets"
 _KIB_PER_MIB = 1024
 # Arguments that stand for a reduction of another kind.
 _OTHERS = (
@@ -39,6 +40,8 @@ class Construction:
         self.caps = ""  # of the submission; empty: torch's own or the user's
         self.user_caps = False
         self.left_alone = ""  # why no caps are taken; empty too where others were meant
+        self.key = ""  # of the agreement on the caps
+        self.is_unheard = False  # the verdict of that agreement
 
     def row(self) -> dict[str, Any]:
         """The summary's part."""
@@ -48,7 +51,7 @@ class Construction:
             "takes_lists": self.takes_lists,
             "caps": self.caps or None,
             "user_caps": self.user_caps,
-            "left_alone": self.left_alone or None,
+            "left_alone": self.left_alone or why_exact() or None,
         }
 
 
@@ -59,7 +62,7 @@ class Constructions:
         self, request: BucketRequest | None = None, agreement: Agreement | None = None
     ) -> None:
         self.request = request or BucketRequest()
-        self._agreement = agreement or Agreement()
+        self.agreement = agreement or Agreement()
 
     def arranged(
         self, init: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
@@ -85,13 +88,18 @@ class Constructions:
         made.left_alone = why_not(given, made, request)
         if not request.caps_kib:
             return False
-        store, name = store_of(given.get("process_group"))
+        store, group = store_of(given.get("process_group"))
+        made.key = self.agreement.key(group)
         is_meant = (made.signature, made.ranks) == (request.signature, request.ranks)
         votes = is_meant and not made.left_alone
         vote = f"{request.signature}/{request.text}" if votes else ""
-        agreed = self._agreement.reached(store, name, made.ranks, vote)
+        agreed = False
+        try:
+            agreed = self.agreement.reached(store, made.key, made.ranks, vote)
+        except UnheardError:
+            made.is_unheard = True
         if votes and not agreed:
-            made.left_alone = "its ranks do not agree on buckets"
+            made.left_alone = DISAGREEING
         return agreed
 
 
@@ -126,8 +134,8 @@ def why_not(given: dict[str, Any], made: Construction, request: BucketRequest) -
         return f"it has {other}"
     if len(request.caps_kib) > 1 and not made.takes_lists:
         return "this torch takes one bucket size only"
-    if _is_exact():
-        return "its results must be the same bit for bit"
+    if exact := why_exact():
+        return exact
     if _has_own_reducer(given["module"]):
         return "its gradients are sparse, or reduced by torch's reducer in Python"
     return ""
@@ -137,9 +145,11 @@ def _is_set(value: Any) -> bool:
     return value is not None and value is not False  # a tensor is neither true nor false
 
 
-def _is_exact() -> bool:
+def why_exact() -> str:
+    """The reason where this process asks torch for the same bits in each run, or nothing."""
     torch = sys.modules["torch"]
-    return bool(torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic)
+    asks = torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic
+    return "its results must be the same bit for bit" if asks else ""
 
 
 def _has_own_reducer(module: Any) -> bool:

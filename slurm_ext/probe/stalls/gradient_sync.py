@@ -15,6 +15,7 @@ import time
 import weakref
 from typing import Any, Callable
 
+from ..buckets.confirmation import Confirmations
 from ..buckets.construction import Construction, Constructions
 from ..buckets.ready_times import ReadyTimes
 
@@ -181,13 +182,19 @@ def watch(
     Its failures are not the job's. Before it, its arguments may become the submission's.
     """
     original = kind.__init__
-    arranged = (constructions or Constructions()).arranged
+    constructions = constructions or Constructions()
+    arranged = constructions.arranged
+    confirmations = Confirmations(constructions.agreement)
+    if constructions.request.caps_kib:
+        confirmations.follow(kind)
 
     @functools.wraps(original)
     def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - it takes its place
         args, options, construction = arranged(original, (self, *args), options)
         original(*args, **options)
-        try:  # noqa: SIM105 - contextlib.suppress takes longer than what it protects
+        try:
+            if construction is not None:
+                confirmations.expect(self, construction)
             made(self, construction)
         except Exception:  # noqa: S110 - the job's own module is there
             pass
