@@ -53,9 +53,17 @@ def spread(layer: Transposed, mesh: Mesh, x: torch.Tensor, layout: Layout) -> to
 
 
 def window_edges(windows: Sequence[KernelWindow], mesh: Mesh, layout: Layout) -> list[Edge]:
-    """The edges of dimensions that are divided, or padded otherwise than torch would."""
+    """The edges of dimensions that are divided, or padded otherwise than torch would.
+
+    Raises SpatialError, on all ranks alike, also for a dimension that is too small undivided.
+    """
     edges = []
     for axis, window in enumerate(windows):
+        if window.outputs(sum(layout[axis])) < 1:
+            raise SpatialError(
+                f"its windows of {window.reach} planes are larger than a volume of"
+                f" {sum(layout[axis])}"
+            )
         if mesh.space[axis] > 1 or window.left != window.right:
             found = halos(window, layout[axis])
             edges.append(edge(axis + 2, axis, found, mesh.coordinates[axis]))

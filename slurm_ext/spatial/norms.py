@@ -71,13 +71,18 @@ def instance_norm(layer: Any, mesh: Mesh, x: torch.Tensor, _layout: Layout) -> t
 
 
 def statistics(x: torch.Tensor, group: Any) -> tuple[torch.Tensor, torch.Tensor, float]:
-    """Mean, biased variance and count of each channel (dimension 1) over all ranks of `group`."""
+    """Mean, biased variance and count of each channel (dimension 1) over all ranks of `group`.
+
+    Raises SpatialError, on all ranks alike, for a channel of one value, as the serial layer does.
+    """
     with torch.no_grad():
         wide = x.detach() if x.dtype == torch.float64 else x.detach().float()
         var, mean = torch.var_mean(wide, [d for d in range(x.dim()) if d != 1], correction=0)
         count = torch.full_like(mean, x.numel() / x.shape[1], dtype=torch.float64)
         counts, means, squares = _all([count, mean.double(), var.double() * count], group)
         total = counts.sum(0)
+        if total[0] <= 1:
+            raise SpatialError("one value has no variance; a mean wants more than one")
         whole = (counts * means).sum(0) / total
         spread = squares.sum(0) + (counts * (means - whole).square()).sum(0)
         return whole.to(mean.dtype), (spread / total).to(mean.dtype), float(total[0])
@@ -179,10 +184,23 @@ def _own_part(
     var: torch.Tensor,
     eps: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The gradient with statistics held still; sums of grad * standardised x, and of grad."""
+    """The gradient with statistics held still; sums of grad * standardised x, and of grad.
+
+    `grad` takes the strides of `x`: with one sample they may read as either memory format, and
+    torch's kernel then takes channels of the one for voxels of the other.
+    """
     ones = torch.ones_like(mean) if weight is None else weight
     dx, along, sums = torch.ops.aten.native_batch_norm_backward(
-        grad.contiguous(), x, ones, mean, var, None, None, False, eps, [True, True, True]
+        torch.empty_like(x).copy_(grad),
+        x,
+        ones,
+        mean,
+        var,
+        None,
+        None,
+        False,
+        eps,
+        [True, True, True],
     )
     return dx, along, sums
 
