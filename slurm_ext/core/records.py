@@ -66,6 +66,10 @@ ENV_NAMES = (
     "DLQUEUE_ELASTIC",
     "DLQUEUE_SEEDED",
     "DLQUEUE_AUTOTUNE",
+    "DLQUEUE_NUM_WORKERS",
+    "DLQUEUE_NUM_THREADS",
+    "DLQUEUE_BUCKETS",
+    "DLQUEUE_DECISION",
 )
 """Variables of the job's environment that the advisor sees: enough to decide, nothing private."""
 

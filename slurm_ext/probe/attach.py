@@ -40,6 +40,7 @@ class _Process:
 def attach(dataloader: Any) -> None:
     """Patches torch.utils.data.dataloader, which has just been imported."""
     _Process.directive = Directive()
+    _keep_threads(_Process.directive)
     fetch = dataloader._utils.fetch
     for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
         kind.fetch = _measured_fetch(kind.fetch, dataloader._utils.worker)
@@ -51,6 +52,19 @@ def attach(dataloader: Any) -> None:
     os.register_at_fork(after_in_child=_forget)
     _Process.imported_s = time.time()
     atexit.register(_tell_of_no_step, dataloader)
+
+
+def _keep_threads(directive: Directive) -> None:
+    """Give torch the threads that it had before the job got more CPUs; a word of its user's wins.
+
+    They would spin on the CPUs that came for workers, and sums of other parts round otherwise.
+    """
+    if directive.num_threads is None or "OMP_NUM_THREADS" in os.environ:
+        return
+    with contextlib.suppress(Exception):  # of an unknown torch
+        torch = sys.modules["torch"]
+        if torch.get_num_threads() > directive.num_threads:
+            torch.set_num_threads(directive.num_threads)
 
 
 def listen(optimizer: Any) -> None:

@@ -11,14 +11,16 @@ from .workers.room import MAX_WORKERS
 class Directive:
     """The environment's words: where to write, how many workers work and start (None: the user's).
 
-    `max_workers` is the headroom of the node's controller: so many start, no more work at first.
-    `borrows`: the node's lender may ask for workers more (workers/lent.py). `tunes`: each loader
-    finds its own count while it runs, from the first one on.
+    `num_threads`: torch's, as many as it would have as its user wrote the job; more CPUs than that
+    are the workers'. `max_workers` is the headroom of the node's controller: so many start, no more
+    work at first. `borrows`: the node's lender may ask for workers more (workers/lent.py). `tunes`:
+    each loader finds its own count while it runs, from the first one on.
     """
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:
         self.run_dir = env.get("DLQUEUE_RUN_DIR", "")
         self.num_workers = _count(env.get("DLQUEUE_NUM_WORKERS", ""))
+        self.num_threads = _count(env.get("DLQUEUE_NUM_THREADS", ""))
         self.max_workers = _count(env.get("DLQUEUE_MAX_WORKERS", ""))
         self.borrows = env.get("DLQUEUE_LENT") == "1"
         self.decision = env.get("DLQUEUE_DECISION") or None

@@ -189,3 +189,22 @@ def test_children_inherit_the_path_unchanged(
     env = environment(tmp_path / "run")
     code = "import os; print(os.environ['PYTHONPATH'])"
     assert python(["-c", code], env, sys.executable).stdout == f"{os.fspath(SITE)}\n"
+
+
+@pytest.mark.parametrize(
+    ("env", "threads"),
+    [({}, 1), ({"OMP_NUM_THREADS": "2"}, 2), ({"DLQUEUE_NUM_THREADS": "64"}, None)],
+)
+def test_torch_keeps_its_threads_where_cpus_came_for_workers(
+    env: dict[str, str],
+    threads: int | None,
+    environment: Environment,
+    python: Python,
+    tmp_path: Path,
+) -> None:
+    """As many as told and never more than its own; the user's word in the environment wins."""
+    show = "import torch; from torch.utils.data import DataLoader; print(torch.get_num_threads())"
+    plain = environment(None)
+    own = threads or int(python(["-c", show], plain).stdout)
+    told = {**environment(tmp_path / "run"), "DLQUEUE_NUM_THREADS": "1", **env}
+    assert int(python(["-c", show], told).stdout) == own

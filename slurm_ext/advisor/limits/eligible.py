@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 OPT_OUT = "dlqueue=off"
 SHARE, ALONE = "dlqueue=share", "dlqueue=alone"
 MARK = "DLQUEUE_SHARED"  # in a job's environment: the part of a GPU that it was given
+_TOLD = ("DLQUEUE_NUM_WORKERS", "DLQUEUE_NUM_THREADS", "DLQUEUE_BUCKETS")
 _YES, _NO = frozenset({"1", "yes", "true", "on"}), frozenset({"0", "no", "false", "off"})
 
 
@@ -71,3 +72,9 @@ def tunes_itself(job: Submission, settings: Settings) -> bool:
 def words_of(job: "Submission | JobInfo") -> list[str]:
     """Words of the user's comment."""
     return (job.comment or "").replace(",", " ").replace(";", " ").split()
+
+
+def of_another_job(job: Submission) -> tuple[str, ...]:
+    """Variables that a job which another job submits inherits, and that were meant for that one."""
+    told = _TOLD if job.env.get("DLQUEUE_DECISION") else ()
+    return tuple(name for name in (MARK, *told) if job.env.get(name))

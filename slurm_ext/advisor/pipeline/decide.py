@@ -18,7 +18,12 @@ from slurm_ext.advisor.evidence.summary import (
 )
 from slurm_ext.advisor.evidence.whole_run import WholeRun, whole_run_predictor
 from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, floor_for, limits_for
-from slurm_ext.advisor.limits.eligible import MARK, tunes_itself, why_not_edited, why_skipped
+from slurm_ext.advisor.limits.eligible import (
+    of_another_job,
+    tunes_itself,
+    why_not_edited,
+    why_skipped,
+)
 from slurm_ext.core.records import (
     SCRIPT_LEVELS,
     Decision,
@@ -100,7 +105,10 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
         from slurm_ext.advisor.pipeline.edits import edits_for
 
         refused = workers_stay is not None
-        proposed = edits_for(job, decision, context.rules, workers_stay=refused)
+        on_cpu = estimated is not None and estimated.threads > 0
+        proposed = edits_for(
+            job, decision, context.rules, workers_stay=refused, threads_stay=not on_cpu
+        )
     if estimated is not None:
         from slurm_ext.advisor.pipeline.message import message
 
@@ -127,7 +135,7 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
         workers_stay=workers_stay,
         least_cpus=least,
         whole=summary.whole,
-        unmarked={MARK: ""} if job.env.get(MARK) else {},
+        unmarked=dict.fromkeys(of_another_job(job), ""),
         tunes=tunes_itself(job, context.settings),
     )
 

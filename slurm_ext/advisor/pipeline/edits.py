@@ -16,16 +16,20 @@ def edits_for(
     rules: PartitionRules | None,
     *,
     workers_stay: bool = False,
+    threads_stay: bool = False,
 ) -> Edits:
     """Everything that makes `decision` true.
 
     The job's memory never shrinks: where it comes with the CPUs, fewer CPUs each bring more.
-    Workers that stay are not asked for.
+    Workers that stay are not asked for. Where threads stay, CPUs that come are the loader's alone:
+    torch would start a thread for each, which spins on it and adds up numbers in another order.
     """
     cpus, workers = decision.after.cpus_per_task, decision.after.num_workers
     told = {} if workers_stay else {"DLQUEUE_NUM_WORKERS": str(workers)}
     if cpus == cpus_of(job):
         return Edits(env=told)
+    if threads_stay and cpus > cpus_of(job):
+        told["DLQUEUE_NUM_THREADS"] = str(cpus_of(job))
     told |= {"SLURM_CPUS_PER_TASK": str(cpus), "SRUN_CPUS_PER_TASK": str(cpus)}
     mem_per_cpu = _mem_per_cpu(job, cpus, rules)
     if mem_per_cpu is not None:

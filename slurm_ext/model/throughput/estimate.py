@@ -10,7 +10,7 @@ from math import ceil, exp, hypot, inf, log, log2
 
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
 from slurm_ext.core.stats import NORMAL_90
-from slurm_ext.model.throughput.curve import SLICE_S, Curve, Point, at
+from slurm_ext.model.throughput.curve import RECEIVE_S, SLICE_S, Curve, Point, at
 from slurm_ext.model.throughput.evidence_checks import evidence_flag, usable_runs
 from slurm_ext.model.throughput.inversion import InvertedRun, LogNormal, invert
 from slurm_ext.model.throughput.pooling import NOTHING, pooled
@@ -36,6 +36,9 @@ NEAR = 1.3  # times as many cores: such runs of a step on CPUs are like each oth
 CONTENTION_SD = 0.3  # of the time that the training process waits for busy cores
 # A step on CPUs, for each halving of its cores: threads that outnumber them wait for each other.
 FEWER_CORES_SD = 0.5
+# Of a batch where no run shows it: contrib/bench/curve saw 1 ms, a machine half as fast 5 to 7 ms
+# where workers compute in Python, which lets their other threads answer at its switch interval.
+UNSEEN_RECEIVE_S, UNSEEN_RECEIVE_SD = 0.002, 0.7
 OTHERS_SD = 0.3  # of the log of what other jobs on its cores cost: they come and go
 
 
@@ -72,6 +75,7 @@ class Estimate:
     threads: float = 0.0  # cores that a step on CPUs had for its threads; 0: an accelerator's
     grows: bool = False  # with more cores it would have more threads: nobody saw what they bring
     others: float = 0.0  # processes that crowded each core of the last runs (surroundings.py)
+    receive_sd: float = 0.0  # log sd of `receive_s`
     by_other_jobs: bool = False  # such processes that the job's own cannot all be
 
 
@@ -219,13 +223,15 @@ def _pool(
     level, runs = levels[0] if levels else (Level.CLUSTER, [])
     fewest = min((one.threads for one in inverted), default=0.0)
     crowd, theirs = others(runs, inverted)
+    received = [s for one in inverted if (s := one.receive_s) is not None]
     return Estimate(
         accel=parameters[0],
         wall=parameters[1],
         cpu=parameters[2],
         efficiency=efficiency,
         main_cpu_s=_mean([one.main_cpu_s for one in inverted if one.threads <= NEAR * fewest]),
-        receive_s=_mean([one.receive_s for one in inverted]),
+        receive_s=_mean(received or [_unseen_receive_s(runs)]),
+        receive_sd=0.0 if received else UNSEEN_RECEIVE_SD,
         slice_s=_mean([s for one in inverted if (s := one.slice_s) is not None] or [SLICE_S]),
         sample_bytes=(runs[0].sample_bytes if runs else None) or 0.0,
         storage_samples_per_s=ceiling(runs),
@@ -298,8 +304,21 @@ def _log_sd(known: Estimate, point: Point, workers: int, cores: float) -> float:
         data * supply_sd,
         4 * point.accelerator * data * BALANCE_SD,
         point.contention * CONTENTION_SD,
+        _received(known, point, workers) * known.receive_sd,
         point.accelerator * threads_sd,
     )
+
+
+def _unseen_receive_s(runs: Sequence[LoaderRun]) -> float:
+    """What receiving a batch may take: runs that had workers are not told to do without for it."""
+    return RECEIVE_S if any(run.workers for run in runs) else UNSEEN_RECEIVE_S
+
+
+def _received(known: Estimate, point: Point, workers: int) -> float:
+    """The share of the loop's time that goes into receiving batches."""
+    if not (workers and known.batch_size):
+        return 0.0
+    return point.accelerator * point.samples_per_s * known.receive_s / known.batch_size
 
 
 def _threads_sd(known: Estimate, cores: float) -> float:

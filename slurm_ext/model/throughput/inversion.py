@@ -49,7 +49,7 @@ class InvertedRun:
     cpu: LogNormal
     efficiency: LogNormal | None
     main_cpu_s: float
-    receive_s: float  # for a batch
+    receive_s: float | None  # for a batch; None: the run did not show it
     slice_s: float | None  # None: the run did not show how long a busy core is waited for
     threads: float = 0.0  # cores that the step's threads had; 0: the step is an accelerator's
     grows: bool = False  # with more cores, torch would have had more threads
@@ -79,7 +79,9 @@ def invert(run: LoaderRun) -> InvertedRun:
         accel=accel,
         wall=wall,
         cpu=LogNormal(log(cpu_s), _crowded_sd(run)),
-        efficiency=_efficiency(run, replace(ideal, receive_s=received_s)),
+        efficiency=_efficiency(
+            run, ideal if received_s is None else replace(ideal, receive_s=received_s)
+        ),
         main_cpu_s=main_s,
         receive_s=received_s,
         slice_s=_slice_s(run, ideal),
@@ -158,22 +160,24 @@ def _accel(run: LoaderRun, main_cpu_s: float) -> LogNormal:
     return LogNormal(-log(sqrt(alone_s * step_s)), hypot(MEASURED_SD, doubt))
 
 
-def _received_s(run: LoaderRun, ideal: Curve) -> float:
+def _received_s(run: LoaderRun, ideal: Curve) -> float | None:
     """Seconds to receive one batch: all of the waiting if the workers had time to spare.
 
     Among others on its cores, a batch is also waited for because its worker waits for a core, and
-    no kernel counts that: then it took as long as anywhere, or less.
+    no kernel counts that: then nothing is shown but what a wait shorter than usual bounds.
     """
     if run.workers == 0:
-        return RECEIVE_S
+        return None
     waited_s = max(0.0, 1 / run.samples_per_s - 1 / run.accel_samples_per_s) * run.batch_size
     if run.main_queued_s is None or run.step_queued_s is None:
         queued_s = contention_s(ideal, run.samples_per_s, run.workers, run.cores)
     else:
         queued_s = (run.main_queued_s - run.step_queued_s) * run.batch_size
     spare = _at_work(run) < SLACK and not _among_others(run, ideal)
-    most_s = MOST_RECEIVE_S if spare else RECEIVE_S
-    return min(max(0.0, waited_s - queued_s), most_s)
+    received_s = max(0.0, waited_s - queued_s)
+    if not spare and received_s > RECEIVE_S:
+        return None
+    return min(received_s, MOST_RECEIVE_S)
 
 
 def _slice_s(run: LoaderRun, ideal: Curve) -> float | None:

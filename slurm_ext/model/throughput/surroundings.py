@@ -16,7 +16,7 @@ from functools import lru_cache
 from math import exp, inf
 
 from slurm_ext.core.records import LoaderRun
-from slurm_ext.model.throughput.curve import Curve, at, at_beside
+from slurm_ext.model.throughput.curve import RECEIVE_S, Curve, at, at_beside
 from slurm_ext.model.throughput.inversion import InvertedRun
 from slurm_ext.model.throughput.own_queue import computed_s, queued_s, waited_for_others
 
@@ -86,7 +86,7 @@ def _curve_of(run: LoaderRun, one: InvertedRun) -> Curve:
         fetch_wall_s=exp(one.wall.log_mean),
         fetch_cpu_s=exp(one.cpu.log_mean),
         main_cpu_s=one.main_cpu_s,
-        receive_s=one.receive_s,
+        receive_s=RECEIVE_S if one.receive_s is None else one.receive_s,
         batch_size=run.batch_size,
         sample_bytes=run.sample_bytes or 0.0,
         epoch_samples=run.epoch_samples or inf,

@@ -93,6 +93,19 @@ def test_memory_by_the_cpu_keeps_its_total(
     assert made.min_mem_per_cpu == mem_mib
 
 
+@pytest.mark.parametrize(
+    ("cpus", "stays", "threads"),
+    [(5, True, "4"), (5, False, None), (4, True, None), (3, True, None)],
+)
+def test_cpus_that_come_for_workers_bring_no_threads(
+    cpus: int, stays: bool, threads: str | None
+) -> None:
+    """Torch keeps as many as the user's own CPUs gave it; a step on CPUs may use what comes."""
+    chosen = replace(decision(), after=Shape(cpus_per_task=cpus, num_workers=2))
+    made = edits_for(Submission(cpus_per_task=4), chosen, None, threads_stay=stays)
+    assert made.env.get("DLQUEUE_NUM_THREADS") == threads
+
+
 def test_a_line_may_have_its_most_bytes_and_no_more(tmp_path: Path) -> None:
     """Bytes count, not letters; half a pair of surrogates is written all the same."""
     journal = Journal(tmp_path / "a" / "b")

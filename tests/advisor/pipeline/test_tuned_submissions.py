@@ -70,3 +70,14 @@ def test_who_opted_out_of_everything_gets_nothing() -> None:
     settings = Settings(values={"site.mode": "act", "policy.autotune": True})
     job = Submission(script="#!/bin/sh\n", num_tasks=1, comment="dlqueue=off")
     assert respond(job, DecisionContext(settings=settings), TOKEN).edits.env == {}
+
+
+def test_a_job_from_inside_a_job_inherits_no_directive() -> None:
+    """What was told to the outer job is emptied; what a user says without one is left to him."""
+    told = {"DLQUEUE_NUM_WORKERS": "8", "DLQUEUE_NUM_THREADS": "1", "DLQUEUE_BUCKETS": "x"}
+    outer = {"DLQUEUE_DECISION": "d1-00000000000000ff"}
+    settings = Settings(values={"site.mode": "act", "policy.holdout_share": 0.0})
+    for env, emptied in (({**told, **outer}, dict.fromkeys(told, "")), (told, {})):
+        job = Submission(script="#!/bin/sh\n", num_tasks=1, env=env)
+        made = respond(job, DecisionContext(settings=settings), TOKEN)
+        assert made.edits.env == {**emptied, "DLQUEUE_DECISION": TOKEN}

@@ -144,7 +144,7 @@ def test_what_others_made_a_loop_wait_is_not_its_workers_fault(run: LoaderRun) -
     told = predict(known(run), shape)
     assert (told.alone_samples_per_s or told.samples_per_s) == pytest.approx(120, rel=0.03)
     assert told.samples_per_s == pytest.approx(run.samples_per_s, rel=0.03)
-    assert invert(run).receive_s <= 0.00115
+    assert invert(run).receive_s is None
 
 
 def test_a_slow_receipt_on_a_quiet_node_is_still_believed() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape
 from slurm_ext.core.stats import NORMAL_90
-from slurm_ext.model.throughput.curve import SLICE_S
+from slurm_ext.model.throughput.curve import RECEIVE_S, SLICE_S
 from slurm_ext.model.throughput.estimate import (
     BALANCE_SD,
     CONTENTION_SD,
@@ -18,6 +18,8 @@ from slurm_ext.model.throughput.estimate import (
     PER_CORE_DOUBLING_SD,
     PER_DOUBLING_SD,
     SERIAL_SD,
+    UNSEEN_RECEIVE_S,
+    UNSEEN_RECEIVE_SD,
     WIDEST_LOG_SD,
     Estimate,
     Prior,
@@ -109,7 +111,14 @@ def test_facts_are_taken_from_the_nearest_runs() -> None:
     answer = known({Level.SCRIPT: two})
     assert (answer.worker_rss_bytes, answer.batch_size, answer.epoch_samples) == (7, 16, 900.0)
     assert answer.main_cpu_s == pytest.approx(0.0002)
-    assert answer.receive_s == pytest.approx(sum(invert(run).receive_s for run in two) / 2)
+    assert [invert(run).receive_s for run in two] == [None, None]
+    assert (answer.receive_s, answer.receive_sd) == (RECEIVE_S, UNSEEN_RECEIVE_SD)
+    serial = known({Level.SCRIPT: [replace(RUN, workers=0, samples_per_s=44.0)]})
+    assert (serial.receive_s, serial.receive_sd) == (UNSEEN_RECEIVE_S, UNSEEN_RECEIVE_SD)
+    idle = [replace(RUN, workers=12, cores=12.0, samples_per_s=rate) for rate in (390.0, 395.0)]
+    seen, received = known({Level.SCRIPT: idle}), [invert(run).receive_s or 0.0 for run in idle]
+    assert seen.receive_s == pytest.approx(sum(received) / 2)
+    assert seen.receive_sd == 0.0
     assert answer.bytes_per_sample == 3.0
     assert set(answer.seen) == {(2, 4.0), (3, 4.0)}
     assert answer.emulated
@@ -128,6 +137,8 @@ def test_the_interval_is_its_formula(workers: int, cores: float, factor: float) 
     away += PER_CORE_DOUBLING_SD * abs(log2(cores / 4))
     away += SERIAL_SD * (workers == 0) + FRACTION_SD * (cores < 1)
     data = 1 - point.accelerator
+    a_batch_s = RUN.batch_size / point.samples_per_s
+    received = point.accelerator * RECEIVE_S / a_batch_s if workers else 0.0
     sd = sqrt(
         MODEL_SD**2
         + (point.accelerator * answer.accel.log_sd) ** 2
@@ -137,6 +148,7 @@ def test_the_interval_is_its_formula(workers: int, cores: float, factor: float) 
         + (data * away) ** 2
         + (4 * point.accelerator * data * BALANCE_SD) ** 2
         + (point.contention * CONTENTION_SD) ** 2
+        + (received * UNSEEN_RECEIVE_SD) ** 2
     )
     answered = core_predictor(answer, factor=factor)(cores, workers)
     assert answered.samples_per_s == point.samples_per_s

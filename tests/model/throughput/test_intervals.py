@@ -31,7 +31,7 @@ def training(chance: Random) -> Curve:
         fetch_wall_s=wall,
         fetch_cpu_s=wall * chance.uniform(0.2, 1.0),
         main_cpu_s=wall * 0.02,
-        receive_s=RECEIVE_S,
+        receive_s=RECEIVE_S * exp(chance.uniform(0.0, log(5.0))),
         batch_size=32,
         sample_bytes=150_000,
         efficiency=exp(chance.gauss(EFFICIENCY.log_mean, EFFICIENCY.log_sd)),
