@@ -1,1 +1,1 @@
-"""Do counters, MPS, pairs, ranks, probe, loaders and energy hold on this machine's NVIDIA GPU?"""
+"""Do counters, MPS, pairs, ranks, probe, loaders, stalls, buckets and energy hold on this GPU?"""

@@ -49,6 +49,9 @@ def surroundings(args: argparse.Namespace) -> tuple[Here, dict[str, Any]]:
 def measured(rows: Sequence[RowKind], here: Here, seconds: float) -> dict[str, dict[str, Any]]:
     """Each row's outcome, with a line of progress; all within `seconds`."""
     end_s = time.monotonic() + seconds
+    whole = sum(kind.weight for kind in rows)
+    parts = [f"{kind.name} {seconds * kind.weight / whole:.0f}" for kind in rows]
+    print(f"budget: {seconds:.0f} s: {', '.join(parts)}", file=sys.stderr, flush=True)
     outcomes: dict[str, dict[str, Any]] = {}
     for place, kind in enumerate(rows):
         left_s = end_s - time.monotonic()

@@ -37,9 +37,15 @@ class RowKind:
 
 ROWS = (
     RowKind(
+        "buckets",
+        "gradient buckets over NVLink or PCIe, where there are two GPUs",
+        40,
+        (Wanted("chosen_over_default", 0.98, at_most=False), Wanted("error_chosen", 0.1)),
+    ),
+    RowKind(
         "counters",
         "NVML's and GPM's counters against known loads",
-        70,
+        90,
         (
             Wanted("gpu_util_error_50", 0.05),
             Wanted("gpm_sm_active_error_50", 0.05),
@@ -63,7 +69,7 @@ ROWS = (
     RowKind(
         "pairs",
         "pairs in turns, under MPS and with limits: our bound against what happened",
-        120,
+        110,
         (
             Wanted("mps_bound_held_prior", 0.9, at_most=False),
             Wanted("mps_bound_held_completed", 0.9, at_most=False),
@@ -74,13 +80,47 @@ ROWS = (
     RowKind(
         "ranks",
         "ranks 1 to 4 on one GPU at busy shares of 43 to 95 %",
-        110,
+        105,
         (
             Wanted("gain_43_2", 1.58, at_most=False),
             Wanted("gain_held_43_2", 1.2, at_most=False),
             Wanted("error_43_2", 0.1),
             Wanted("picked_95", 1),
         ),
+    ),
+    RowKind(
+        "probe",
+        "the probe's cost with CUDA, its waits and steps against a synchronised truth",
+        55,
+        (
+            Wanted("overhead", 0.01),
+            Wanted("fed_wait_error_probe", 0.05),
+            Wanted("starved_wait_error_probe", 0.05),
+        ),
+    ),
+    RowKind(
+        "loader",
+        "what workers bring to real JPEGs and a real model: fixed, told and tuned",
+        70,
+        (
+            Wanted("tuned_of_best", 0.95, at_most=False),
+            Wanted("directed_of_best", 0.95, at_most=False),
+        ),
+    ),
+    RowKind(
+        "stalls",
+        "a record's split of the step against torch's profiler",
+        40,
+        (
+            Wanted("starved_data_error", 0.05),
+            Wanted("fed_data_error", 0.05),
+        ),
+    ),
+    RowKind(
+        "energy",
+        "joules of a sample, by the energy counter and by power",
+        35,
+        (Wanted("counter_against_power_64", 0.05),),
     ),
 )
 

@@ -60,6 +60,11 @@ class Talker:
                 if isinstance(found, dict):
                     return found
 
+    def ended(self, seconds: float) -> None:
+        """Wait for its end by itself, or so long."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+
     def _line(self, deadline: float) -> bytes:
         assert self._process.stdout is not None
         pipe = self._process.stdout.fileno()

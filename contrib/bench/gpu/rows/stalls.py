@@ -1,0 +1,62 @@
+"""A record's split of the step against torch's profiler: waits for data, and the device's idleness.
+
+The same training first without the profiler, of which the probe's summary is split as a record's
+is, then under it. The profiler marks every DataLoader's __next__ and, with CUDA, every kernel.
+"""
+
+from contrib.bench.gpu.here import Here
+from contrib.bench.gpu.report import AbsentError, Report, repeats
+from contrib.bench.gpu.trainings import Trained, Training
+from slurm_ext.core.stalls.step_split import StepSplit, step_split
+
+SPAN_S, PROFILED_S = 2.5, 1.0
+KINDS = {"fed": ("ready", 2), "starved": ("jpeg", 1)}
+
+
+def measure(here: Here, report: Report) -> None:
+    """Each kind of training with processes of its own: a record is of one training."""
+    here.needs_device()
+    for _ in repeats(here.seconds, least=1, most=5):
+        for kind in KINDS:
+            _one(here, report, kind)
+
+
+def _one(here: Here, report: Report, kind: str) -> None:
+    with Training(here, {}) as training:
+        training.hear()
+        training.run(SPAN_S, *KINDS[kind])
+        split = _split(training)
+        profiled = training.run(PROFILED_S, *KINDS[kind], way="profiled")
+    for part, seconds in split.parts.items():
+        report.add(f"{kind}_{part}", seconds / split.step_s)
+    report.add(f"{kind}_au", split.au)
+    _against(report, kind, split, profiled)
+
+
+def _split(training: Training) -> StepSplit:
+    split = step_split([training.summary()])
+    if split is None:
+        raise AbsentError("the summary has too few batches for a split")
+    return split
+
+
+def _against(report: Report, kind: str, split: StepSplit, profiled: Trained) -> None:
+    """Shares of the step: the profiler slows a step, and so seconds would not compare.
+
+    The split's start of workers is no part of the profiled span, nor of its own step here.
+    """
+    profile = profiled.profile or {}
+    report.facts[f"{kind}: device's time by"] = (
+        "kernels" if profile.get("by_kernels") else "operators of the CPU"
+    )
+    steady_s = split.step_s - split.starting_s
+    for name, theirs, ours in (
+        ("data", profile.get("wait_s"), (split.data_s - split.starting_s + split.other_s)),
+        ("computing", profile.get("busy_s"), split.computing_s),
+    ):
+        if theirs is None:
+            report.lacks(f"{kind}: {name}", "the profiler has no such event")
+            continue
+        report.add(f"{kind}_{name}_split", ours / steady_s)
+        report.add(f"{kind}_{name}_profiler", theirs / profiled.batch_s)
+        report.add(f"{kind}_{name}_error", abs(ours / steady_s - theirs / profiled.batch_s))
