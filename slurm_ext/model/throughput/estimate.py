@@ -310,7 +310,7 @@ def _log_sd(known: Estimate, point: Point, workers: int, cores: float) -> float:
 
 
 def _unseen_receive_s(runs: Sequence[LoaderRun]) -> float:
-    """What receiving a batch may take: runs that had workers are not told to do without for it."""
+    """Seconds that receiving a batch may take; runs with workers must not lose them for a guess."""
     return RECEIVE_S if any(run.workers for run in runs) else UNSEEN_RECEIVE_S
 
 
