@@ -8,6 +8,7 @@ from pathlib import Path
 
 from slurm_ext.core.errors import MissingError, SlurmError
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.slurm_place import slurm_bin
 from slurm_ext.install import slurm_conf
 from slurm_ext.install.plan import InstallPlan
 
@@ -61,7 +62,7 @@ def wanted_of(plan: InstallPlan) -> Mapping[str, str]:
 
 def _scontrol(settings: Settings, conf: Path, *words: str) -> str:
     """Return scontrol's output. Raises SlurmError, MissingError."""
-    program = shutil.which("scontrol", path=settings["paths.slurm_bin"] or None)
+    program = shutil.which("scontrol", path=slurm_bin(settings) or None)
     if program is None:
         raise MissingError("there is no scontrol here", "set paths.slurm_bin to Slurm's commands")
     command = f"scontrol {' '.join(words)}"

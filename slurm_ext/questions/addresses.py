@@ -9,6 +9,7 @@ from pathlib import Path
 from slurm_ext.core.errors import AdvisorError, InputError, SlurmError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.settings.slurm_conf import slurm_conf
+from slurm_ext.core.settings.slurm_place import slurm_bin
 from slurm_ext.slurm import CommandClient
 
 PORT = 6829
@@ -60,10 +61,10 @@ class AdvisorAddresses:
         settings = self.settings
         if slurm_conf(settings) is None and not CONFIGLESS.exists():
             return {}
-        if not shutil.which("scontrol", path=settings["paths.slurm_bin"] or None):
+        if not shutil.which("scontrol", path=slurm_bin(settings) or None):
             return {}
         client = CommandClient(
-            bin_dir=settings["paths.slurm_bin"],
+            bin_dir=slurm_bin(settings),
             slurm_conf=settings["paths.slurm_conf"],
             timeout_s=SLURM_ANSWERS_S,
         )

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.core.errors import MissingError, SandboxError
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.slurm_place import slurm_place
 
 MAX_NODES = 200  # more were never tested to start in time
 
@@ -97,7 +99,12 @@ _ADMIN_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
 
 def search_path() -> str:
     """PATH with the folders of daemons, which ordinary users do not have in theirs."""
-    return f"{os.environ.get('PATH', '/usr/bin:/bin')}:{_ADMIN_FOLDERS}"
+    folders = os.environ.get("PATH", "/usr/bin:/bin").split(":")
+    place = slurm_place(Settings())
+    if place is not None:  # its daemons are beside its commands, and before those of another Slurm
+        at = folders.index(place.folder) if place.folder in folders else len(folders)
+        folders[at:at] = [place.folder, str(Path(place.folder).with_name("sbin"))]
+    return ":".join([*folders, _ADMIN_FOLDERS])
 
 
 def check_machine(spec: SandboxSpec) -> None:

@@ -7,6 +7,7 @@ from slurm_ext.advisor.limits.gpu_pools import pool_of
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
 from slurm_ext.core.errors import SlurmError
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.slurm_place import slurm_bin
 from slurm_ext.slurm import CommandClient, NodeInfo, PartitionInfo, SlurmClient
 from slurm_ext.slurm.allowances import Allowances
 
@@ -15,9 +16,7 @@ _HIDING = {"jobs", "usage"}  # of PrivateData: either keeps users from others' j
 
 def client_of(settings: Settings) -> CommandClient:
     """The cluster that the settings name."""
-    return CommandClient(
-        bin_dir=settings["paths.slurm_bin"], slurm_conf=settings["paths.slurm_conf"]
-    )
+    return CommandClient(bin_dir=slurm_bin(settings), slurm_conf=settings["paths.slurm_conf"])
 
 
 def read_rules(client: SlurmClient) -> ClusterRules:

@@ -66,12 +66,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _client(loop: str, settings: "Settings") -> "SlurmClient":
+    from slurm_ext.core.settings.slurm_place import slurm_bin
     from slurm_ext.slurm import CommandClient, open_client
 
     if loop != ALLOCATOR:
         return open_client(settings)
     return CommandClient(
-        bin_dir=settings["paths.slurm_bin"],
+        bin_dir=slurm_bin(settings),
         slurm_conf=settings["paths.slurm_conf"],
         timeout_s=SLURM_ANSWERS_S,
     )

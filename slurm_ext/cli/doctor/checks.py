@@ -15,6 +15,7 @@ from slurm_ext.cli.doctor.slurm import slurm
 from slurm_ext.cli.doctor.speeds import speeds
 from slurm_ext.cli.doctor.state import advisor, state
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.slurm_place import slurm_bin, slurm_place
 
 
 def examine(settings: Settings) -> list[Finding]:
@@ -33,9 +34,12 @@ def python(_: Settings) -> Iterator[Finding]:
 
 def slurm_commands(settings: Settings) -> Iterator[Finding]:
     """The commands that the advisor and the epilog call."""
+    place = slurm_place(settings)
+    told = f", by {place.told_by}" if place and place.told_by != "PATH" else ""
     for name in ("sbatch", "squeue", "scontrol", "sinfo"):
-        path = shutil.which(name, path=settings["paths.slurm_bin"] or None)
-        yield present(name, path, "install Slurm's client commands, or set paths.slurm_bin")
+        path = shutil.which(name, path=slurm_bin(settings) or None)
+        advice = "install Slurm's client commands, or set paths.slurm_bin"
+        yield present(name, path and f"{path}{told}", advice)
 
 
 CHECKS: tuple[Check, ...] = (

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from slurm_ext.cli.doctor.finding import FAIL, WARN, Finding, judged, output
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.slurm_place import slurm_bin
 
 HOOKS = ("Prolog", "Epilog", "TaskProlog")
 OLDEST = (3, 9)  # Python of the hooks
@@ -70,7 +71,7 @@ def _fault(script: Path, is_node: bool) -> str | None:
 
 def _drained(settings: Settings) -> Iterator[Finding]:
     """Nodes that slurmctld took out because a prolog or an epilog failed there."""
-    sinfo = shutil.which("sinfo", path=settings["paths.slurm_bin"] or None)
+    sinfo = shutil.which("sinfo", path=slurm_bin(settings) or None)
     conf = settings["paths.slurm_conf"]
     command = [sinfo or "sinfo", "--noheader", "--list-reasons", "--format=%N|%E"]
     listed = output(command, {"SLURM_CONF": conf} if conf else {}) if sinfo else None

@@ -16,6 +16,7 @@ from slurm_ext.cli.doctor.munge import silent_munge
 from slurm_ext.cli.doctor.room import may_write
 from slurm_ext.cli.doctor.sharing import sharing
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.slurm_place import slurm_bin
 
 _MAY_KILL = ("Epilog", "Prolog", "TaskEpilog", "EpilogSlurmctld")
 _BEHIND = re.compile(r'^exec (/\S+) "\$@"$', re.MULTILINE)  # as our launcher calls a site's script
@@ -135,7 +136,7 @@ def _is_controller(config: Mapping[str, str]) -> bool:
 
 def _config(settings: Settings) -> dict[str, str] | None:
     """`scontrol show config` as key → value; None where there is no controller."""
-    scontrol = shutil.which("scontrol", path=settings["paths.slurm_bin"] or None)
+    scontrol = shutil.which("scontrol", path=slurm_bin(settings) or None)
     if scontrol is None:
         return None
     conf = settings["paths.slurm_conf"]

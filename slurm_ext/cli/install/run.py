@@ -87,6 +87,7 @@ def _place(args: argparse.Namespace) -> "tuple[InstallRoot, Settings]":
 
     from slurm_ext.core.errors import UsageError
     from slurm_ext.core.settings.document import DEFAULT_PATH, Settings, parse
+    from slurm_ext.core.settings.slurm_conf import slurm_conf
     from slurm_ext.install.backups import load
     from slurm_ext.install.site_files import InstallRoot
 
@@ -98,7 +99,8 @@ def _place(args: argparse.Namespace) -> "tuple[InstallRoot, Settings]":
     settings = parse(found.text, str(config)) if found else Settings()
     known = load(place)
     named = args.slurm_conf or known.slurm_conf or settings["paths.slurm_conf"]
-    conf = Path(named or os.environ.get("SLURM_CONF") or CONF).absolute()
+    here = slurm_conf(settings) if args.root == Path("/") else None
+    conf = Path(named or os.environ.get("SLURM_CONF") or here or CONF).absolute()
     units = (args.units or known.units or place.units).absolute()
     return replace(place, slurm_conf=conf, units=units), settings
 

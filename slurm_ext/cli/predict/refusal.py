@@ -13,8 +13,9 @@ PATIENCE_S = 3.0  # slurmctld answers in milliseconds, or is busy with more than
 def refusal_of(settings: "Settings", script: str, args: Sequence[str]) -> str | None:
     """Slurm's reason, from `sbatch --test-only`; None: none, or no Slurm could be asked."""
     from slurm_ext.core.settings.slurm_conf import slurm_conf
+    from slurm_ext.core.settings.slurm_place import slurm_bin
 
-    if not shutil.which("sbatch", path=settings["paths.slurm_bin"] or None):
+    if not shutil.which("sbatch", path=slurm_bin(settings) or None):
         return None
     if slurm_conf(settings) is None:
         return None

@@ -10,6 +10,7 @@ import os
 
 from slurm_ext.node.common.daemonize import output_of
 from slurm_ext.node.common.job import clean
+from slurm_ext.node.common.slurm_place import command
 from slurm_ext.node.record.fields import LARGEST
 
 TYPE_CHECKING = False
@@ -40,7 +41,6 @@ _FIELDS = (
 )
 _TEXTS = ("state", "reason")
 _TO_RUN_AGAIN = ("COMPLETING", "PENDING", "REQUEUED")
-_FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/slurm/bin")
 GOING_ON = frozenset(
     ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING")
 ) | {"COMPLETING"}
@@ -48,14 +48,14 @@ GOING_ON = frozenset(
 
 def query_job(config: NodeConfig, job_id: int, wait_s: float) -> dict[str, Any] | None:
     """The job as the controller has it, None where it does not answer or know the job."""
-    command = _squeue(config.slurm_bin)
-    if command is None or wait_s <= 0:
+    program = command("squeue", config.slurm_bin)
+    if program is None or wait_s <= 0:
         return None
     env = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
     conf = config.slurm_conf or os.environ.get("SLURM_CONF")
     env |= {"SLURM_CONF": conf} if conf else {}
     wanted = ",".join(f"{name}:{width}" for _, name, width in _FIELDS)
-    said = output_of([command, "-h", "-t", "all", "-j", str(job_id), "-O", wanted], env, wait_s)
+    said = output_of([program, "-h", "-t", "all", "-j", str(job_id), "-O", wanted], env, wait_s)
     return parse_squeue(said.decode("utf-8", "replace"), job_id) if said else None
 
 
@@ -127,9 +127,3 @@ def seconds(limit: str) -> int | None:
     hours, minutes, rest = numbers[:3]
     total = int(days or 0) * 86400 + hours * 3600 + minutes * 60 + rest
     return total if total <= LARGEST else None
-
-
-def _squeue(folder: str) -> str | None:
-    candidates = [folder] if folder else _FOLDERS
-    paths = (os.path.join(each, "squeue") for each in candidates)
-    return next((path for path in paths if os.access(path, os.X_OK)), None)

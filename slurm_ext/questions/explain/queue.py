@@ -27,11 +27,12 @@ def now(
     """
     from slurm_ext.control.queue.queue_position import running, view, waiting_job
     from slurm_ext.core.errors import SlurmError
+    from slurm_ext.core.settings.slurm_place import slurm_bin
     from slurm_ext.questions.waiting.cause import cause_of
     from slurm_ext.slurm import CommandClient
 
     client = CommandClient(
-        bin_dir=settings["paths.slurm_bin"],
+        bin_dir=slurm_bin(settings),
         slurm_conf=settings["paths.slurm_conf"],
         timeout_s=SLURM_ANSWERS_S,
     )

@@ -1,0 +1,87 @@
+"""The folder of Slurm's commands: on PATH, or where daemons and their units tell it.
+
+Most sites have Slurm under a folder of its own (/opt/slurm), which no service has on its PATH.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from slurm_ext.core.settings.document import Settings
+
+ROOT = Path("/")
+USUAL = ("usr/bin", "usr/local/bin", "opt/slurm/bin")
+DAEMONS = ("slurmctld", "slurmd", "slurmdbd")
+_UNITS = ("etc", "run", "usr/local/lib", "usr/lib", "lib")
+_STARTED = re.compile(r"^ExecStart=[-@:+!]*(/\S+)", re.MULTILINE)
+_COMMAND = "scontrol"  # which every installation has
+
+
+class SlurmPlace(NamedTuple):
+    """A folder of Slurm's commands, and what tells it."""
+
+    folder: str
+    told_by: str
+
+
+def slurm_bin(settings: Settings) -> str:
+    """The folder of Slurm's commands; empty where none has them, or where PATH leads to them."""
+    place = slurm_place(settings)
+    return "" if place is None or place.told_by == "PATH" else place.folder
+
+
+def slurm_place(settings: Settings) -> SlurmPlace | None:
+    """The folder that the setting names, or the first one that has Slurm's commands."""
+    named = settings["paths.slurm_bin"]
+    if named:
+        return SlurmPlace(named, "paths.slurm_bin")
+    conf = settings["paths.slurm_conf"] or os.environ.get("SLURM_CONF", "")
+    return next(filter(_has_commands, _places(conf)), None)
+
+
+def _has_commands(place: SlurmPlace) -> bool:
+    return os.access(Path(place.folder) / _COMMAND, os.X_OK)
+
+
+def _places(conf: str) -> Iterator[SlurmPlace]:
+    found = shutil.which(_COMMAND)
+    if found:
+        yield SlurmPlace(str(Path(found).parent), "PATH")
+    for program in _running(ROOT / "proc"):
+        yield from _beside(str(program), f"the {program.name} that runs here")
+    for unit in _units():
+        with suppress(OSError):
+            for program in _STARTED.findall(unit.read_text(errors="replace")):
+                yield from _beside(program, str(unit))
+    if conf:
+        yield from _beside(conf, "the place of slurm.conf")
+    yield from (SlurmPlace(str(ROOT / folder), "its usual place") for folder in USUAL)
+
+
+def _running(proc: Path) -> Iterator[Path]:
+    """Programs of Slurm's daemons that are root's or this user's: anybody may call one slurmd."""
+    for pid in proc.glob("[0-9]*"):
+        with suppress(OSError):
+            program = Path(str((pid / "exe").readlink()).removesuffix(" (deleted)"))
+            if program.name in DAEMONS and pid.stat().st_uid in (0, os.geteuid()):
+                yield program
+
+
+def _units() -> Iterator[Path]:
+    for above in _UNITS:
+        folder = ROOT / above / "systemd" / "system"
+        for name in DAEMONS:
+            yield from sorted(folder.glob(f"{name}.service.d/*.conf"))
+            yield folder / f"{name}.service"
+
+
+def _beside(path: str, told_by: str) -> Iterator[SlurmPlace]:
+    """Where commands are if a daemon, or slurm.conf, is at `path`: <prefix>/sbin, <prefix>/etc."""
+    if path.startswith("/"):
+        folder = Path(path).parent
+        yield SlurmPlace(str(folder.parent / "bin"), told_by)
+        yield SlurmPlace(str(folder), told_by)
