@@ -22,7 +22,7 @@ def slurm_conf(settings: Settings) -> Path | None:
 
 
 def _beside(settings: Settings) -> Iterator[Path]:
-    """Where a Slurm under a folder of its own looks: <prefix>/etc."""
+    """Yield slurm.conf of a Slurm with a prefix: <prefix>/etc."""
     place = slurm_place(settings)
     if place is not None:
         yield Path(place.folder).parent / "etc" / "slurm.conf"

@@ -80,7 +80,7 @@ def _units() -> Iterator[Path]:
 
 
 def _beside(path: str, told_by: str) -> Iterator[SlurmPlace]:
-    """Where commands are if a daemon, or slurm.conf, is at `path`: <prefix>/sbin, <prefix>/etc."""
+    """Yield the folders of commands for a daemon in <prefix>/sbin, or a file in <prefix>/etc."""
     if path.startswith("/"):
         folder = Path(path).parent
         yield SlurmPlace(str(folder.parent / "bin"), told_by)

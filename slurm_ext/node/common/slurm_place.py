@@ -1,4 +1,4 @@
-"""Where a node has Slurm's commands: beside the slurmd that called this hook, or that runs here."""
+"""The folder of a node's Slurm commands: beside the slurmd that called this hook, or runs here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _folders() -> Iterator[str]:
 
 
 def _beside(pids: Iterable[str]) -> Iterator[str]:
-    """Beside each slurmd among these processes, of which root's and ours alone are believed."""
+    """Yield folders beside each slurmd of these processes, another user's excepted."""
     for pid in pids:
         try:
             program = os.readlink(f"/proc/{pid}/exe").partition(" (deleted)")[0]
