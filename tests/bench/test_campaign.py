@@ -108,6 +108,20 @@ def test_a_number_of_two_jobs_is_nobodys() -> None:
     assert shapes.wrong(jobs, {7: "half"}, given_again(jobs)) == []
 
 
+def test_each_part_of_a_heterogeneous_job_has_a_number() -> None:
+    """The second part's may be given again as well: job 8 here."""
+    parts, next_one = submitted(kind="heterogeneous"), replace(submitted(), job_id=8)
+    assert given_again([parts, next_one]) == {8}
+
+
+def test_slurms_own_drain_is_not_ours() -> None:
+    """A node that knows a number which slurmctld forgot is drained, whatever else is there."""
+    nodes = ["n1 drained Duplicate jobid", "n2 drained Epilog error", "n3 idle none"]
+    log = ["[t] drain_nodes: node n1 state set to DRAIN", "[t] n2: Epilog error"]
+    assert accounting.drained_lines(nodes, log, forgets=True) == [nodes[1], log[1]]
+    assert accounting.drained_lines(nodes, log, forgets=False) == [*nodes[:2], *log]
+
+
 def test_starts_are_read_from_accounting() -> None:
     """In the order of their beginning; what never began and what sacct cannot say is left out."""
     lines = [
@@ -131,6 +145,9 @@ def test_starts_are_read_from_accounting() -> None:
 def test_a_refusal_is_ours_unless_slurm_refuses_it_by_itself() -> None:
     """What Slurm always refuses is its own; that it cannot be reached is, while it is broken."""
     timed_out = submitted(1, said="sbatch: error: Socket timed out on send/recv operation")
+    unknown = submitted(1, said="allocation failure: Requested node configuration is not available")
+    for no_slurm in (False, True):  # a bare Slurm says so of nodes that it does not know yet
+        assert len(judged(unknown, no_slurm=no_slurm).rejected) == (not no_slurm)
     row = judged(submitted(), submitted(1, kind="no such partition"), timed_out)
     assert (row.refused, len(row.rejected), row.held) == (1, 1, False)
     assert judged(timed_out, no_slurm=True).rejected == []
@@ -154,7 +171,8 @@ def test_a_job_of_no_shape_of_its_kind_was_changed_wrongly() -> None:
     """Kinds that were not looked at are nobody's; a job that was never seen neither."""
     shapes = Shapes({"known": {"as written", "advised"}})
     assert shapes.wrong([submitted()], {7: "advised"}) == []
-    assert len(shapes.wrong([submitted()], {7: "half"})) == 1
+    wrong = shapes.wrong([submitted()], {7: "half as written"})
+    assert wrong == ["known job 7 of root: +half"]
     assert shapes.wrong([submitted(), submitted(kind="array")], {}) == []
 
 

@@ -1,6 +1,6 @@
 """Starts of jobs by Slurm's own accounting, which records are compared with."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slurm_ext.sandbox import Sandbox
@@ -10,6 +10,7 @@ _COLUMNS = ("JobIDRaw", "State", "Start", "End", "NodeList", "User", "Comment")
 _NOWHERE = ("", "None assigned")
 _NEVER = ("", "Unknown", "None")
 _SEPARATOR = "\x1f"
+_TAKEN = "Duplicate jobid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +59,22 @@ def read(lines: Iterable[str]) -> list[Ran]:
     return found
 
 
-def drained(slurm: Sandbox) -> list[str]:
+def drained(slurm: Sandbox, *, forgets: bool) -> list[str]:
     """Nodes that Slurm took out of service by itself, with its reason."""
     words = ["sinfo", "-h", "-N", "-o", "%N %T %E"]
-    lines = set(slurm.run(words).stdout.splitlines())
-    now = [line for line in sorted(lines) if "drain" in line.split(" ", 1)[1]]
-    log = slurm.log("slurmctld").splitlines()
-    return now + [line for line in log if _drains(line)]
+    nodes = sorted(set(slurm.run(words).stdout.splitlines()))
+    return drained_lines(nodes, slurm.log("slurmctld").splitlines(), forgets=forgets)
+
+
+def drained_lines(nodes: Sequence[str], log: Sequence[str], *, forgets: bool) -> list[str]:
+    """Lines of `sinfo` and of slurmctld's log.
+
+    A slurmctld that `forgets` gives a job's number again, and drains the node that knows the job.
+    """
+    own = [line.split(" ", 1)[0] for line in nodes if forgets and line.endswith(_TAKEN)]
+    lines = [line for line in nodes if "drain" in line.split(" ", 1)[1]]
+    lines += [line for line in log if _drains(line)]
+    return [line for line in lines if not any(node in line.split() for node in own)]
 
 
 def _drains(line: str) -> bool:

@@ -143,7 +143,7 @@ class Measurement:
             rows=records.recorded(slurm),
             decided_twice=records.decided_twice(slurm),
             aside=records.set_aside(slurm),
-            drained=accounting.drained(slurm),
+            drained=accounting.drained(slurm, forgets=self._fault.no_slurm),
             changed=shapes.wrong(everything, self._seen, given_again(everything)),
             log=slurm.log("slurmctld")[log_before:],
             deadline_s=slurm.settings.get("advisor.deadline_ms", 50) / 1000,

@@ -9,7 +9,7 @@ from contrib.bench.campaign import records
 from contrib.bench.campaign.accounting import Ran
 from contrib.bench.campaign.holds import NEAR, holds, most_within
 from contrib.bench.campaign.records import Recorded
-from contrib.bench.campaign.submissions import REFUSED, Submitted
+from contrib.bench.campaign.submissions import HETEROGENEOUS, REFUSED, Submitted
 
 RECOVERY_S = 60.0
 _UNREACHABLE = (
@@ -24,6 +24,7 @@ _UNREACHABLE = (
     "Unexpected missing socket error",
     "Slurm temporarily unable to accept job",
     "no answer within",
+    "Requested node configuration is not available",  # a test-only job's, until nodes register
 )
 SLACK_S = 0.02  # of a busy machine, beyond the deadline
 
@@ -122,8 +123,14 @@ def given_again(submitted: Iterable[Submitted]) -> set[int]:
 
     What is known of such a number cannot be told apart, and is left out.
     """
-    counts = Counter(one.job_id for one in submitted if one.job_id)
+    ids = (number for one in submitted if one.job_id for number in _numbers(one, one.job_id))
+    counts = Counter(ids)
     return {job_id for job_id, count in counts.items() if count > 1}
+
+
+def _numbers(one: Submitted, job_id: int) -> range:
+    """All numbers of a job: each part of a heterogeneous one has its own."""
+    return range(job_id, job_id + (2 if one.kind == HETEROGENEOUS else 1))
 
 
 def _slurms_own(one: Submitted, *, no_slurm: bool) -> bool:

@@ -38,13 +38,21 @@ class Shapes:
     ) -> list[str]:
         """Jobs of another shape than any that their kind may have; none of `unclear` ones."""
         return [
-            f"{one.kind} job {one.job_id} of {one.user}: {shape}"
+            f"{one.kind} job {one.job_id} of {one.user}: {_beside(shape, self.by_kind[one.kind])}"
             for one in submitted
             if one.job_id is not None
             and one.job_id not in unclear
             and (shape := found.get(one.job_id)) not in self.by_kind.get(one.kind, {shape})
             and shape is not None
         ]
+
+
+def _beside(shape: Shape, known: Iterable[Shape]) -> str:
+    """The difference to the known shape that is nearest: +more, -less, by words."""
+    words = set(shape.split(" "))
+    nearest = min((set(one.split(" ")) for one in known), key=lambda one: len(one ^ words))
+    more, less = sorted(words - nearest), sorted(nearest - words)
+    return " ".join([*(f"+{word}" for word in more), *(f"-{word}" for word in less)])
 
 
 def shapes_of(slurm: Sandbox) -> dict[int, Shape]:

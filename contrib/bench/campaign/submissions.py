@@ -15,6 +15,7 @@ _TRUE = "#!/bin/sh\ntrue\n"
 _LONG = "#!/bin/sh\n" + "# padding\n" * 20_000 + "true\n"
 SBATCH_S = 60.0
 OPTED_OUT = "opted out"
+HETEROGENEOUS = "heterogeneous"  # of two parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ KINDS = (
     Kind(name="test only", words=(f"-J{KNOWN}", "--test-only"), held=False),
     Kind(name="tasks", words=("-n4", "-c2", "--mem-per-cpu=100")),
     Kind(name="nodes", words=("-N2", "--exclusive")),
-    Kind(name="heterogeneous", words=("-n1", ":", "-n2")),
+    Kind(name=HETEROGENEOUS, words=("-n1", ":", "-n2")),
     Kind(name="hostile name", words=("--job-name='); DROP TABLE runs; --\n\x1b[2J$(reboot)",)),
     Kind(name="hostile comment", words=("--comment=\x1b]0;owned\x07 \u202e {0} %s %n",)),
     Kind(
