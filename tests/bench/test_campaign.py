@@ -12,6 +12,7 @@ from contrib.bench.campaign.__main__ import chosen, wanted
 from contrib.bench.campaign.accounting import Ran
 from contrib.bench.campaign.faults import FAULTS
 from contrib.bench.campaign.faults.migration import taken_back
+from contrib.bench.campaign.forgotten import with_forgotten
 from contrib.bench.campaign.holds import Hold, holds, most_within
 from contrib.bench.campaign.measure import Counts
 from contrib.bench.campaign.page import page
@@ -112,6 +113,29 @@ def test_each_part_of_a_heterogeneous_job_has_a_number() -> None:
     """The second part's may be given again as well: job 8 here."""
     parts, next_one = submitted(kind="heterogeneous"), replace(submitted(), job_id=8)
     assert given_again([parts, next_one]) == {8}
+
+
+def test_a_start_that_accounting_forgot_is_known_by_slurmctlds_log() -> None:
+    """Only where a record agrees: what slurmctld began and never launched owes none."""
+    log = (
+        "[t] sched: Allocate JobId=7 NodeList=n[1-2] #CPUs=1 Partition=main\n"
+        "[t] sched/backfill: _start_job: Started JobId=7 in main on n3\n"
+        "[t] sched: Allocate JobId=5_0(8) NodeList=n1 #CPUs=1 Partition=main\n"
+    )
+    told = [ran(7, nodes="n3"), ran(8)]
+    records = [
+        Recorded(7, restart, node, state)
+        for restart, node, state in (
+            (0, "n1", "REQUEUED"),
+            (0, "n2", "REQUEUED"),
+            (1, "n3", "COMPLETED"),
+        )
+    ]
+    found = with_forgotten(told, records, log)
+    assert found == [ran(7, 0, "REQUEUED", "n1 n2"), ran(7, 1, nodes="n3"), ran(8)]
+    assert doubled(found, records, []) == []
+    assert with_forgotten(told, records[2:], log) == told
+    assert with_forgotten(told, records, "") == told
 
 
 def test_slurms_own_drain_is_not_ours() -> None:

@@ -1,15 +1,18 @@
 """One fault from beginning to end: before it, under it, after it, and what came of everything."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
 from contrib.bench.campaign import accounting, records
+from contrib.bench.campaign.accounting import Ran
 from contrib.bench.campaign.cluster import Cluster
 from contrib.bench.campaign.endings import Batch, start_now
 from contrib.bench.campaign.faults.fault import Fault, Hurts
+from contrib.bench.campaign.forgotten import with_forgotten
+from contrib.bench.campaign.records import Recorded
 from contrib.bench.campaign.row import Row, given_again, row_of
 from contrib.bench.campaign.shapes import Shape, Shapes, advised, learn_shapes, shapes_of
 from contrib.bench.campaign.submissions import Crowd, Submitted
@@ -101,9 +104,16 @@ class Measurement:
         return None
 
     def _records_are_whole(self) -> bool:
-        ran, rows = accounting.ran(self._cluster.slurm), records.recorded(self._cluster.slurm)
+        rows = records.recorded(self._cluster.slurm)
+        ran = self._ran(rows)
         otherwise = records.told_otherwise(ran, rows, forgets=self._fault.no_slurm)
         return not records.lost(ran, rows) and not otherwise
+
+    def _ran(self, rows: Sequence[Recorded]) -> list[Ran]:
+        """Starts by accounting, which forgets some while slurmctld is away."""
+        slurm = self._cluster.slurm
+        ran = accounting.ran(slurm)
+        return with_forgotten(ran, rows, slurm.log("slurmctld")) if self._fault.no_slurm else ran
 
     def _missing(self) -> list[str]:
         return records.lost(
@@ -134,13 +144,14 @@ class Measurement:
 
     def _judged(self, shapes: Shapes, log_before: int, recovery_s: float | None) -> Row:
         slurm = self._cluster.slurm
+        rows = records.recorded(slurm)
         everything = [*self._submitted, *self._batch.submitted]
         return row_of(
             self._fault.name,
             everything,
             no_slurm=self._fault.no_slurm,
-            ran=accounting.ran(slurm),
-            rows=records.recorded(slurm),
+            ran=self._ran(rows),
+            rows=rows,
             decided_twice=records.decided_twice(slurm),
             aside=records.set_aside(slurm),
             drained=accounting.drained(slurm, forgets=self._fault.no_slurm),
