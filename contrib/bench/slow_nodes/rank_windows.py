@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from contrib.bench.common.arrays import Array
-from slurm_ext.model.node_speed.ranks import Straggling, stragglers
+from slurm_ext.core.stalls.stragglers import Straggling, stragglers
 
 KINDS = (Straggling.NONE, Straggling.FIXED, Straggling.MOVING)
 SLOW = (0.08, 0.3)  # log, from, to

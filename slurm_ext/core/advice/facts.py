@@ -42,7 +42,8 @@ class RankFacts:
 
     exposed_s: float = 0.0  # communication that nothing hides, without waiting for a slower rank
     skew_s: float = 0.0  # waiting for a slower rank
-    slow_rank: int | None = None  # always the same one; None: it changes, or nobody knows
+    slow_rank: int | None = None  # always the same one; None: it moves, or nobody knows
+    moves: bool = False  # the slower rank: now it is this one, now that
     slow_node: str | None = None  # that rank's, where there are several
     comm_s: float | None = None  # from the first bucket's start to the last one's end
     overlap_s: float | None = None  # the part of it inside the backward pass

@@ -14,13 +14,13 @@ from slurm_ext.core.findings.strands import total
 from slurm_ext.core.loader_run import run_of_training
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.core.stalls.step_split import StepSplit, step_split
+from slurm_ext.core.stalls.stragglers import Straggling, stragglers, windows_of
 from slurm_ext.core.trainings import largest_training
 from slurm_ext.core.unsupported_loader import UnsupportedLoader
 
 _Json = Mapping[str, Any]
 FLAT = 1.15  # times the rate: fewer than that, for TWICE the workers, is no gain
 TWICE = 1.5  # times the workers, at least
-SAME = 0.5  # of the wait for slower ranks that one rank's own computing explains: it is that rank
 _SETS_THE_PACE = (None, UnsupportedLoader.ITERABLE)  # of its steps
 
 
@@ -119,12 +119,14 @@ def _ranks(
         return None
     nodes = record["allocation"].get("num_nodes") or 1
     syncs = (said.get("per_step") or 0.0) * total(loader, "steps") / total(loader, "batches")
-    always = (parts.rank_skew_s or 0.0) >= SAME * parts.slow_rank_s
-    slow = next((s for s in summaries if s.get("rank") == parts.slow_rank), {}) if always else {}
+    slower = stragglers(windows_of(summaries))
+    rank = slower.rank
+    slow = {} if rank is None else next(s for s in summaries if s.get("rank") == rank)
     return RankFacts(
         exposed_s=parts.communicating_s,
         skew_s=parts.slow_rank_s,
-        slow_rank=parts.slow_rank if always else None,
+        slow_rank=rank,
+        moves=slower.kind is Straggling.MOVING,
         slow_node=slow.get("host") if nodes > 1 else None,
         comm_s=(said.get("comm_s") or 0.0) * syncs,
         overlap_s=(said.get("overlap_s") or 0.0) * syncs,

@@ -29,8 +29,8 @@ def rank_advice(facts: TrainingFacts) -> Iterator[Advice]:
 
 
 def _slow_rank(ranks: RankFacts) -> Iterator[Advice]:
-    """A rank that is always slow is its node's; one that changes is its batch's."""
-    if ranks.skew_s <= 0:
+    """A rank that is always slow is its node's; one that moves is its batches'."""
+    if ranks.skew_s <= 0 or (ranks.slow_rank is None and not ranks.moves):
         return
     if ranks.slow_rank is None:
         clause = (

@@ -16,11 +16,18 @@ def exposed_s(summary: _Json) -> float:
     return max(0.0, (said.get("comm_s") or 0.0) - (said.get("overlap_s") or 0.0))
 
 
+def waits_of(summary: _Json) -> dict[int, float]:
+    """Exposed seconds of a rank by iteration, of those that its record keeps."""
+    said = summary.get("communication") or {}
+    pairs = zip(said.get("iterations") or (), said.get("exposed_s") or (), strict=False)
+    return {int(iteration): float(seconds) for iteration, seconds in pairs if iteration > 0}
+
+
 def link_shares(summaries: Sequence[_Json]) -> list[float]:
     """The link's share of each rank's exposed wait; the rest is waiting for a slower rank."""
     if len(summaries) == 1:  # as in most records: nobody else is slow
         return [1.0]
-    waits = [_by_iteration(summary) for summary in summaries]
+    waits = [waits_of(summary) for summary in summaries]
     common = sorted(set.intersection(*map(set, waits))) if waits else []
     if not common:
         means = [exposed_s(summary) for summary in summaries]
@@ -33,12 +40,6 @@ def link_shares(summaries: Sequence[_Json]) -> list[float]:
 
 def _shares(link_s: float, means: Sequence[float]) -> list[float]:
     return [min(1.0, link_s / mean) if mean > 0 else 1.0 for mean in means]
-
-
-def _by_iteration(summary: _Json) -> dict[int, float]:
-    said = summary.get("communication") or {}
-    pairs = zip(said.get("iterations") or (), said.get("exposed_s") or (), strict=False)
-    return {int(iteration): float(seconds) for iteration, seconds in pairs if iteration > 0}
 
 
 def _weighted(values: Sequence[float], weights: Sequence[float]) -> float:

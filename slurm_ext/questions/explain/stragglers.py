@@ -9,7 +9,7 @@ def stragglers_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
     `cost`: share of a step that others waited; null where no ranks timed their steps together.
     """
-    from slurm_ext.model.node_speed.ranks import Straggling, stragglers, windows_of
+    from slurm_ext.core.stalls.stragglers import Straggling, stragglers, windows_of
 
     last = max((run["restart"] for run in runs), default=0)
     mine = [run for run in runs if run["restart"] == last]

@@ -113,13 +113,15 @@ def test_compression_has_its_conditions() -> None:
 
 
 def test_a_rank_that_is_always_slow_is_its_nodes() -> None:
-    """One that changes is a matter of the batches."""
+    """One that moves is a matter of the batches; where nobody knows, nothing is said of it."""
     ranks = RankFacts(skew_s=0.02, slow_rank=1, slow_node="n2")
     (one,) = first_advice(replace(TOGETHER, ranks=ranks))
     assert (one.word, one.action) == ("skew", "exclude_node")
     assert "rank 1 on n2" in one.next
     assert one.option == "sbatch --exclude=n2"
-    assert actions(replace(TOGETHER, ranks=replace(ranks, slow_rank=None))) == ["even_batches"]
+    moving, unknown = replace(ranks, slow_rank=None, moves=True), replace(ranks, slow_rank=None)
+    assert actions(replace(TOGETHER, ranks=moving)) == ["even_batches"]
+    assert actions(replace(TOGETHER, ranks=unknown)) == []
 
 
 def test_an_accelerator_with_little_to_do_gets_larger_steps() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.questions.explain.stragglers import lines, stragglers_of
-from tests.model.node_speed.test_stragglers import summary
+from tests.core.stalls.test_stragglers import summary
 
 
 def job(waited: dict[int, list[float]]) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.model.node_speed.ranks import Straggling, stragglers, windows_of
+from slurm_ext.core.stalls.stragglers import Straggling, stragglers, windows_of
 
 
 def windows(slow: list[int | None], ranks: int = 4) -> list[dict[int, float]]:
@@ -45,7 +45,7 @@ def test_of_two_ranks_a_coin_is_no_hardware() -> None:
 def summary(rank: int, exposed_s: list[float]) -> dict[str, Any]:
     """A rank's, whose steps take a second."""
     phases = [{"batches": 40, "step_s": 40.0}]
-    timed = {"iterations": list(range(len(exposed_s))), "exposed_s": exposed_s}
+    timed = {"iterations": list(range(1, 1 + len(exposed_s))), "exposed_s": exposed_s}
     return {"rank": rank, "communication": timed, "loaders": [{"phases": phases}]}
 
 

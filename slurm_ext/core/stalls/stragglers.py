@@ -12,6 +12,8 @@ from math import comb
 from statistics import median
 from typing import Any
 
+from slurm_ext.core.stalls.rank_waits import waits_of
+
 NOTABLE = 0.05  # of a step: a rank less behind the median holds nobody up
 FEWEST = 4  # windows with a straggler; fewer show no pattern
 CHANCE = 0.01  # that a moving straggler hits one rank as often
@@ -65,9 +67,8 @@ def windows_of(summaries: Iterable[Mapping[str, Any]]) -> list[dict[int, float]]
         timed, rank, step_s = summary.get("communication"), summary.get("rank"), _step_s(summary)
         if timed and isinstance(rank, int) and step_s is not None:
             steps.append(step_s)
-            pairs = zip(timed.get("iterations") or (), timed.get("exposed_s") or (), strict=False)
-            for iteration, exposed_s in pairs:
-                waited.setdefault(iteration, {})[rank] = exposed_s
+            for iteration, wait_s in waits_of(summary).items():
+                waited.setdefault(iteration, {})[rank] = wait_s
     step_s = median(steps) if steps else 0.0
     whole = [ranks for _, ranks in sorted(waited.items()) if len(ranks) == len(steps)]
     return [{rank: max(0.0, step_s - s) for rank, s in ranks.items()} for ranks in whole]
