@@ -9,10 +9,23 @@ from contrib.bench.campaign.faults.fault import Fault
 from contrib.bench.campaign.row import Row
 
 _HEAD = (
-    "fault", "submitted", "refused by Slurm", "rejected", "drained", "changed wrongly", "runs",
-    "lost", "doubled", "wrong end", "set aside", "longest hold ms", "waits in a period",
-    "longest sbatch s", "recovery s", "commit",
-)  # fmt: skip
+    "fault",
+    "submitted",
+    "refused by Slurm",
+    "rejected",
+    "drained",
+    "changed wrongly",
+    "runs",
+    "lost",
+    "doubled",
+    "wrong end",
+    "set aside",
+    "longest hold ms",
+    "waits in a period",
+    "longest sbatch s",
+    "recovery s",
+    "commit",
+)
 
 
 def page(faults: Sequence[Fault], rows: Mapping[str, Row], kept: Mapping[str, Any]) -> str:

@@ -13,10 +13,22 @@ from slurm_ext.sandbox import Sandbox
 from tests.whole import until
 
 _FIELDS = (
-    "name", "comment", "partition", "account", "tasks", "cpus_per_task", "minimum_cpus_per_node",
-    "memory_per_cpu", "memory_per_node", "tres_per_job", "tres_per_node", "tres_per_task",
-    "features", "nice", "requeue",
-)  # fmt: skip
+    "name",
+    "comment",
+    "partition",
+    "account",
+    "tasks",
+    "cpus_per_task",
+    "minimum_cpus_per_node",
+    "memory_per_cpu",
+    "memory_per_node",
+    "tres_per_job",
+    "tres_per_node",
+    "tres_per_task",
+    "features",
+    "nice",
+    "requeue",
+)
 _LIVE = ("PENDING", "RUNNING")
 _OURS = re.compile(rb"^(DLQUEUE_\w+|SLURM_CPUS_PER_TASK|SRUN_CPUS_PER_TASK)=")
 _TOKEN = re.compile(rb"^DLQUEUE_DECISION=d1-[0-9a-f]{16}$")

@@ -50,9 +50,14 @@ def ran(python: Path, program: Program, way: str) -> Ran:
         argv = [str(python), *program.argv]
         try:
             done = subprocess.run(
-                argv, env=env, cwd=ROOT, capture_output=True, text=True, check=False,
+                argv,
+                env=env,
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=False,
                 timeout=LONGEST_S,
-            )  # fmt: skip
+            )
         except subprocess.TimeoutExpired:
             return Ran(124, [], [], [])
         lines = [line for line in done.stdout.splitlines() if line.startswith("TRUTH ")]

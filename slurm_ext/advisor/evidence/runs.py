@@ -68,7 +68,12 @@ _accelerators = attrgetter(
         for f in fields(Submission)
         if f.name.startswith(("tres_per", "gres", "cpus_per_tres"))
     ),
-    *("num_tasks", "ntasks_per_node", "ntasks_per_tres", "min_nodes", "shared", "array"),
+    "num_tasks",
+    "ntasks_per_node",
+    "ntasks_per_tres",
+    "min_nodes",
+    "shared",
+    "array",
 )
 _TEXT = "gpu_model"  # the last column: a number in the table's list of names
 _MOST_TEXTS = 1000  # GPU models that a cluster can have seen; jobs name them

@@ -14,8 +14,15 @@ from slurm_ext.core.settings.document import DEFAULT_PATH, Settings
 NEAR_S, MUNGE_S = 5.0, 300.0  # munge refuses a credential that is older, or of the future
 _AS_OF = "Configuration data as of "
 _READ = (
-    *("dlqueue.toml", "dlqueue.d", "dlqueue.d/*", "node.json"),
-    *("hooks", "hooks/*", "lua", "lua/*", "install"),
+    "dlqueue.toml",
+    "dlqueue.d",
+    "dlqueue.d/*",
+    "node.json",
+    "hooks",
+    "hooks/*",
+    "lua",
+    "lua/*",
+    "install",
 )
 _GPU = Path("/dev/nvidiactl")
 

@@ -22,8 +22,16 @@ WHERE r.job_id = ? AND r.cluster = ?
     AND r.restart = (SELECT max(restart) FROM runs WHERE job_id = ? AND cluster = ?)
 GROUP BY r.id ORDER BY r.node"""
 _SAME = (
-    *("cluster", "job_id", "restart", "array_job_id", "array_task_id"),
-    *("user", "account", "partition", "job_name", "time_limit_s"),
+    "cluster",
+    "job_id",
+    "restart",
+    "array_job_id",
+    "array_task_id",
+    "user",
+    "account",
+    "partition",
+    "job_name",
+    "time_limit_s",
 )
 
 

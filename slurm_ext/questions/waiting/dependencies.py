@@ -8,8 +8,10 @@ from slurm_ext.questions.waiting.holders import named, until
 from slurm_ext.slurm.records import JobInfo
 
 MOST_SHOWN = 8
-_ITEM = re.compile(r"(?P<how>[a-z]+)(?P<ids>(?::[0-9]+(?:_(?:\*|[0-9]+))?(?:\+[0-9]+)?)*)"
-                   r"(?:\((?P<met>\w+)\))?")  # fmt: skip
+_ITEM = re.compile(
+    r"(?P<how>[a-z]+)(?P<ids>(?::[0-9]+(?:_(?:\*|[0-9]+))?(?:\+[0-9]+)?)*)"
+    r"(?:\((?P<met>\w+)\))?"
+)
 _ID = re.compile(r":([0-9]+)(?:_(\*|[0-9]+))?")
 _WANTED = {
     "after": "has to start",
