@@ -89,9 +89,12 @@ def fair_weights(owners: Sequence[Hashable]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class LogGroup:
-    """Logarithms of one group: how many, their sum and the sum of their squares."""
+    """Logarithms of one group: how many, their sum and the sum of their squares.
 
-    n: int
+    Of weighted ones `n` is how many equal ones would tell as much (`weighed`).
+    """
+
+    n: float
     total: float
     squares: float
 
@@ -104,6 +107,19 @@ class LogGroup:
     def variance(self) -> float:
         """Unbiased variance; 0 of fewer than two."""
         return max(0.0, self.squares - self.n * self.mean**2) / (self.n - 1) if self.n > 1 else 0.0
+
+
+def weighed(n: float, w: float, w2: float, wx: float, w2x: float, w2x2: float) -> LogGroup:
+    """Group of `n` logarithms x with weights w, by the sums of what the names multiply.
+
+    Its mean is the weighted one, and variance / n that mean's squared error, with Kish's effective
+    number (Survey Sampling, 1965, section 8.2).
+    """
+    if n < 2 or w <= 0:
+        return LogGroup(0, 0.0, 0.0)
+    mean, many = wx / w, w * w / w2
+    error = max(0.0, w2x2 - 2 * mean * w2x + mean * mean * w2) / (w * w) * n / (n - 1)
+    return LogGroup(many, many * mean, many * (many - 1) * error + many * mean * mean)
 
 
 @dataclass(frozen=True, slots=True)

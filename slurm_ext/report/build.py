@@ -17,13 +17,17 @@ from slurm_ext.report import (
     node_speeds,
     predictions,
     queue_and_energy,
+    saved,
+    trends,
     waste,
 )
-from slurm_ext.report.context import ReportContext, UserNames
+from slurm_ext.report.context import Prices, ReportContext, UserNames
 from slurm_ext.report.tables import Report, Section
 
 SECTIONS: tuple[tuple[str, Callable[[ReportContext], Section]], ...] = (
     ("the gain", gain.section),
+    ("what was saved", saved.section),
+    ("months", trends.section),
     ("waste", waste.section),
     ("predictions", predictions.section),
     ("co-location", colocation.section),
@@ -58,7 +62,9 @@ def report_of(
     people = UserNames(users or settings["report.users"])
     with_logarithm(history.conn)
     runs = select_runs(history, period, progress)
-    context = ReportContext(history=history, period=period, people=people, now_s=now_s)
+    context = ReportContext(
+        history=history, period=period, people=people, now_s=now_s, prices=_prices(settings)
+    )
     sections = []
     for what, section in SECTIONS:
         progress(what)
@@ -75,3 +81,8 @@ def report_of(
         runs=runs,
         sections=tuple(sections),
     )
+
+
+def _prices(settings: Settings) -> Prices:
+    names = ("gpu_hour_prices", "core_hour_price", "currency")
+    return Prices(*(settings[f"report.{name}"] for name in names))

@@ -1,6 +1,6 @@
 """Context of a report's queries: the runs of its period, and the names of people."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,20 @@ class UserNames:
         return f"{what} {number}"
 
 
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Prices of this site's hours; `known` is false where it has none."""
+
+    gpus: Sequence[str] = ()
+    core_hour: float = 0.0
+    currency: str = ""
+
+    @property
+    def known(self) -> bool:
+        """True if there is any money to tell of."""
+        return bool(self.gpus) or self.core_hour > 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportContext:
     """An open history with its table `period_runs`, and the terms of the report."""
@@ -57,6 +71,7 @@ class ReportContext:
     period: Period
     people: UserNames
     now_s: float
+    prices: Prices = Prices()
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
         """Rows of one query. Raises HistoryError."""

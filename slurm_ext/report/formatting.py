@@ -63,6 +63,11 @@ def hours(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def money(value: float) -> str:
+    """An amount; its currency stands in the heading: `12,345`, `1.80`."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
+
+
 def seconds(value: float) -> str:
     """A duration in its largest unit: `2.8 h`."""
     return _scaled(value, _TIMES)
@@ -91,6 +96,7 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "share": percent,
     "change": change,
     "hours": hours,
+    "money": money,
     "seconds": seconds,
     "bytes": lambda value: _scaled(value, _SIZES),
     "rate": lambda value: f"{value:.4g}/s",

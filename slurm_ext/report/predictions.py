@@ -23,7 +23,7 @@ CREATE TEMP TABLE believed AS
 SELECT decision, level, end_s, x, abs(x) / nullif(reach, 0) AS z FROM (
     SELECT decision, level, end_s, ln(achieved / predicted) AS x,
         ln(high / nullif(low, 0)) / 2 AS reach
-    FROM outcomes WHERE run IN (SELECT id FROM period_runs) AND achieved > 0
+    FROM outcomes WHERE +run IN (SELECT id FROM period_runs) AND achieved > 0
         AND before_samples_per_s > 0 AND after_samples_per_s > 0)
 WHERE x IS NOT NULL"""
 ERRORS = f"""

@@ -14,6 +14,7 @@ Kind = Literal[
     "share",
     "change",
     "hours",
+    "money",
     "seconds",
     "bytes",
     "rate",

@@ -67,7 +67,9 @@ def decide(history: History, job_id: int, *, holdout: int = 0, **columns: Any) -
     history.db.table("decisions").insert(row)
 
 
-def put_run(history: History, job_id: int, rate: float, *, token: str | None = None) -> None:
+def put_run(
+    history: History, job_id: int, rate: float, *, token: str | None = None, **columns: Any
+) -> None:
     """One run, with the job's own token or another one's."""
     number = history.conn.execute("SELECT count(*) FROM runs").fetchone()[0] + 1
     row = {
@@ -83,6 +85,7 @@ def put_run(history: History, job_id: int, rate: float, *, token: str | None = N
         "end_s": 1e9,
         "elapsed_s": 60.0,
         "decision": token or f"t{job_id}",
+        **columns,
     }
     history.db.table("runs").insert(row)
     history.db.table("loader_runs").insert({"run": number, "samples_per_s": rate})

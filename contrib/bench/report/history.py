@@ -29,6 +29,10 @@ def bell(k: int) -> str:
     return f"(2 * ({noise(k)} + {noise(k + 100)} + {noise(k + 200)} - 1.5))"
 
 
+MONTHS = 8  # over which the runs are spread
+SPREAD = f"""
+UPDATE runs SET start_s = {synthetic_history.START_S} + {MONTHS} * 30 * 86400.0 * id
+    / (SELECT max(id) FROM runs)"""
 _GPUS = f"iif({noise(1)} < 0.3, 0, 1 << CAST(3 * {noise(2)} * {noise(2)} AS INT))"
 _MODEL = (
     f"CASE r.uid % 5 WHEN 0 THEN '{MODELS[1]}' WHEN 1 THEN '{MODELS[2]}' ELSE '{MODELS[0]}' END"
@@ -104,6 +108,7 @@ def fill(path: Path, runs: int) -> None:
     with open_history(path) as history:
         history.conn.execute("PRAGMA synchronous = OFF")  # made up: it can be made again
         with history.transaction() as conn:
+            conn.execute(SPREAD)
             conn.execute(RUNS)
             conn.execute(ENERGY)
             conn.execute(TOGETHER)

@@ -2,6 +2,7 @@
 
 from slurm_ext.core.records import Mode
 from slurm_ext.core.settings.loops_and_metrics import ENERGY, LOOPS, SEEN
+from slurm_ext.core.settings.prices import MOST, is_price
 from slurm_ext.core.settings.row import Setting, choice, flag, loop_mode, names, number, path, text
 
 __all__ = ["MODES", "TABLE", "Setting"]
@@ -292,4 +293,13 @@ TABLE: tuple[Setting, ...] = (
         "A folder of templates to use instead of dlqueue's; or empty",
         empty=True,
     ),
+    Setting(
+        "report.gpu_hour_prices",
+        [],
+        "Price of an hour of each GPU: the first whose type is in its name, * is any; empty: none",
+        'a list such as ["A100 = 1.8", "* = 0.9"]',
+        item=is_price,
+    ),
+    number("report.core_hour_price", 0.0, 0.0, MOST, "What an hour of a core costs; 0: nothing"),
+    text("report.currency", "EUR", "Of these prices, as the report names it"),
 )

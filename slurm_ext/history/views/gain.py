@@ -3,7 +3,7 @@
 Each rate is divided by the prediction for the job as written, which makes jobs of all sizes one
 kind of number and favours neither group: the draw decides who is changed, not the prediction. A
 decision counts once, however many runs it became. Report, Prometheus and `explain` use this
-estimate and no other.
+estimate and no other; what was saved (savings.py) weighs the same rows by the hours they held.
 """
 
 import math
@@ -15,10 +15,12 @@ from typing import Any
 from slurm_ext.core.stats import LogGroup, Ratio, welch_ratio
 
 NEWEST = 5000  # outcomes, so that asking costs the same in a large history
-_ELIGIBLE = (
-    "mode = 'act' AND action = 'change' AND achieved > 0"
-    " AND before_samples_per_s > 0 AND after_samples_per_s > 0"
+ELIGIBLE = (
+    "{0}mode = 'act' AND {0}action = 'change' AND {0}achieved > 0"
+    " AND {0}before_samples_per_s > 0 AND {0}after_samples_per_s > 0"
 )
+"""Condition on rows of `outcomes`, which a prefix names: `o.`, or nothing."""
+_ELIGIBLE = ELIGIBLE.format("")
 _NEWEST_RUNS = (
     f"run IN (SELECT run FROM outcomes WHERE {_ELIGIBLE} ORDER BY decision DESC LIMIT {NEWEST})"
 )
