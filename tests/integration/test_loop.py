@@ -156,7 +156,17 @@ def test_acting(slurm: Sandbox) -> None:
     assert ADVICE.fullmatch(said)
     assert int(found["DLQUEUE_NUM_WORKERS"]) > 1
     assert re.fullmatch(r"d1-[0-9a-f]{16}", found["DLQUEUE_DECISION"])
-    assert found.get("SLURM_CPUS_PER_TASK") == found.get("SRUN_CPUS_PER_TASK")
+    cpus = found.get("SRUN_CPUS_PER_TASK")
+    assert found.get("SLURM_CPUS_PER_TASK") == cpus
+    assert found.get("DLQUEUE_NUM_THREADS") == (None if cpus is None else "1")
+
+
+def test_a_job_from_inside_a_job_is_not_moved_by_what_that_one_was_told(slurm: Sandbox) -> None:
+    """It inherits the variables with its environment; the advisor empties them."""
+    inherited = "DLQUEUE_DECISION=d1-00000000000000ff,DLQUEUE_NUM_WORKERS=9,DLQUEUE_NUM_THREADS=1"
+    found, _ = environment(slurm, "-pshady", "-c2", f"--export=ALL,{inherited}")
+    assert (found["DLQUEUE_NUM_WORKERS"], found["DLQUEUE_NUM_THREADS"]) == ("", "")
+    assert found["DLQUEUE_DECISION"] != "d1-00000000000000ff"
 
 
 def test_shadow_adds_the_token_and_nothing_else(slurm: Sandbox) -> None:
