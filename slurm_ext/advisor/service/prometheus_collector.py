@@ -1,7 +1,7 @@
 """Metrics for a scrape: the advisor's counters, what is in memory, and what lies on the disk.
 
-No label names a job, a user or a script: the number of series is fixed. What cannot be had just now
-is left out, and counted.
+No label names a job, a user or a script: the number of series is fixed, or bounded (partitions and
+accounts, group_families.py). What cannot be had just now is left out, and counted.
 """
 
 import logging
@@ -23,6 +23,7 @@ from slurm_ext.advisor.evidence.standing import Standings
 from slurm_ext.advisor.pipeline.journal import journals
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.counters import BOUNDS_S
+from slurm_ext.advisor.service.group_families import GroupFamilies
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.successes import TASKS, last_success_s, oldest_waiting
 from slurm_ext.history.store.reading import connect
@@ -40,6 +41,7 @@ class PrometheusCollector:
     def __init__(self, advisor: Advisor) -> None:
         self._advisor = advisor
         self._disk: list[Metric] = []
+        self._groups = GroupFamilies()
         self._looked_s = float("-inf")
         self._failed = 0
 
@@ -98,7 +100,7 @@ class PrometheusCollector:
         """Metrics of the files in the state folder; unreadable parts are left out."""
         state = self._advisor.settings.state_dir
         found: list[Metric] = []
-        for look in (of_history, of_spool, of_successes):
+        for look in (of_history, of_spool, of_successes, self._groups.of):
             try:
                 found += look(state)
             except (DlqueueError, OSError) as error:
