@@ -33,6 +33,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
         "count",
         "estimates",
         "depth",
+        "reservations",
         "slurm_conf",
         "seeds",
         "jobs",
@@ -100,7 +101,12 @@ def _queue_options(parser: argparse.ArgumentParser) -> None:
         "--slurm-conf",
         type=Path,
         metavar="FILE",
-        help="whose priorities the policy multifactor has; a partition is a job's vc",
+        help="whose priorities and backfill multifactor has; a partition is a job's vc",
+    )
+    group.add_argument(
+        "--reservations",
+        metavar="N",
+        help="jobs for which backfill keeps room, or all (1; multifactor: as in slurm.conf)",
     )
     group.add_argument(
         "--seeds", type=int, metavar="N", help="replay with N seeds, and tell the range (1)"

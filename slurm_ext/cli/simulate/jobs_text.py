@@ -50,7 +50,7 @@ class JobsReplayed:
     repairs: Mapping[str, int]
     results: Sequence[ReplayResult]
     other_seeds: Mapping[str, Sequence[Mapping[str, float]]] = field(default_factory=dict)
-    left_out: Sequence[str] = ()  # of slurm.conf's weights
+    left_out: Sequence[str] = ()  # of slurm.conf
 
     @property
     def document(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class JobsReplayed:
         for why, jobs in self.repairs.items():
             yield f"{counted(jobs, 'job')}: {why}"
         for name in self.left_out:
-            yield f"{name} has a weight in slurm.conf and is not replayed"
+            yield f"{name} is set in slurm.conf and is not replayed"
         yield from self._ranges()
         first, *others = self.results
         base = float(first.jct_s.mean())

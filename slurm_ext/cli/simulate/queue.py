@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from slurm_ext.cli.common.output import put_file
 from slurm_ext.cli.simulate.command import GPUS_PER_NODE, check, check_cluster
 from slurm_ext.cli.simulate.jobs_text import JobsReplayed, jobs_csv
+from slurm_ext.cli.simulate.scheduling import MULTIFACTOR, scheduling_of
 from slurm_ext.core.errors import UsageError
+from slurm_ext.simulate.planning.scheduling import Scheduling
+from slurm_ext.simulate.planning.scheduling_conf import not_replayed
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
 from slurm_ext.simulate.queue.custom_policy import rules_of
 from slurm_ext.simulate.queue.engine import DEPTH, replay
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
     from slurm_ext.policy.queue.order import Rule
 
 MOST_SEEDS = 1000
-MULTIFACTOR = "multifactor"
 
 
 def replayed(args: argparse.Namespace, progress: "Progress") -> JobsReplayed:
@@ -30,18 +32,22 @@ def replayed(args: argparse.Namespace, progress: "Progress") -> JobsReplayed:
 
     policies = USUAL if args.policy is None else args.policy
     priorities = None if args.slurm_conf is None else read_priorities(args.slurm_conf)
+    look = scheduling_of(args)
     names = {part.strip().partition("+")[0] for part in policies.split(",")}
     if priorities is None and MULTIFACTOR in names:
         raise UsageError(f"--policy {MULTIFACTOR} wants --slurm-conf FILE, whose weights it has")
     rules = rules_of(policies, _orders(priorities))
     cluster, seeds = _cluster(args), _seeds(args)
     trace = fitted(_trace(args, progress), cluster, leave_out=bool(args.leave_out_larger))
-    results = [_replay(args, trace, cluster, rule, seeds[0], progress) for rule in rules]
+    results = [
+        _replay(args, look(rule), trace, cluster, rule, seeds[0], progress) for rule in rules
+    ]
     if args.jobs is not None:
         put_file(args.jobs, jobs_csv(trace, results))
     others = {
         rule.name: [
-            _replay(args, trace, cluster, rule, seed, progress).figures() for seed in seeds[1:]
+            _replay(args, look(rule), trace, cluster, rule, seed, progress).figures()
+            for seed in seeds[1:]
         ]
         for rule in rules
         if seeds[1:]
@@ -55,7 +61,7 @@ def replayed(args: argparse.Namespace, progress: "Progress") -> JobsReplayed:
         repairs=dict(trace.repairs),
         results=results,
         other_seeds=others,
-        left_out=priorities.left_out if priorities else (),
+        left_out=(*priorities.left_out, *not_replayed(args.slurm_conf)) if priorities else (),
     )
 
 
@@ -85,7 +91,6 @@ def _cluster(args: argparse.Namespace) -> Cluster:
     from slurm_ext.simulate.trace.columns import read_vc_nodes
 
     check_cluster(args)
-    check("--depth", args.depth, 1, 10**9)
     if (args.nodes is None) == (args.vc_nodes is None):
         raise UsageError("say how large the cluster is: --nodes N, or --vc-nodes FILE")
     per_node = args.gpus_per_node or GPUS_PER_NODE
@@ -117,6 +122,7 @@ def _trace(args: argparse.Namespace, progress: "Progress") -> Trace:
 
 def _replay(
     args: argparse.Namespace,
+    look: Scheduling | None,
     trace: Trace,
     cluster: Cluster,
     rule: "Rule",
@@ -130,6 +136,7 @@ def _replay(
         rule,
         seed=seed,
         depth=args.depth or DEPTH,
+        scheduling=look,
         progress=lambda jobs: progress.update(task, completed=jobs),
     )
     progress.update(task, completed=len(trace))

@@ -13,11 +13,15 @@ import numpy as np
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue.order import QueuedJobs, Rule
+from slurm_ext.simulate.planning.levels import Levels
+from slurm_ext.simulate.planning.scheduling import Scheduling
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
 from slurm_ext.simulate.queue.job_columns import JobColumns, result_of
 from slurm_ext.simulate.queue.nodes import Nodes
 from slurm_ext.simulate.queue.pool import NonPreemptingPool
+from slurm_ext.simulate.queue.pool_planning import PlanningPool
 from slurm_ext.simulate.queue.pool_preempting import PreemptingPool
+from slurm_ext.simulate.queue.rooms import equal_rooms
 from slurm_ext.simulate.queue.stateful import Stateful
 from slurm_ext.simulate.queue.waiting_jobs import Portraits
 from slurm_ext.simulate.queue.waiting_order import AnyPool, RunTimePredictor, WaitingOrder
@@ -37,10 +41,12 @@ def replay(
     predictor: RunTimePredictor | None = None,
     seed: int = 0,
     depth: int = DEPTH,
+    scheduling: Scheduling | None = None,
     progress: Progress = lambda _jobs: None,
 ) -> ReplayResult:
     """Replay every job. `seed` decides ties of equal jobs; 0: as the file has them.
 
+    `scheduling`: how backfill keeps room; None: for the first of the queue alone, at every event.
     A predictor's run times replace the trace's estimates; it needs the file's ties. `progress` is
     called now and then with the number of submitted jobs. Raises InputError where a job is larger
     than its cluster, or the rule needs estimates that the trace lacks.
@@ -49,8 +55,13 @@ def replay(
     order = np.lexsort((_ties(len(trace), seed), trace.submit_s))
     jobs = _queued(trace, rule, order, predicted=predictor is not None)
     work = JobColumns(trace.gpus[order], trace.duration_s[order], _limits(trace)[order])
-    pools = [_pool(nodes, cluster, rule, work, depth) for nodes in cluster.pools()]
-    pool_of = [pools[number] for number in cluster.pool_of(trace)[order].tolist()]
+    numbers_of_pools = cluster.pool_of(trace)[order]
+    pools: list[AnyPool] = (
+        [_pool(nodes, cluster, rule, work, depth) for nodes in cluster.pools()]
+        if scheduling is None or rule.preempting is not None
+        else _planning(cluster, rule, work, numbers_of_pools, scheduling)
+    )
+    pool_of = [pools[number] for number in numbers_of_pools.tolist()]
     stateful = _stateful(rule, Portraits(trace, order, jobs), cluster)
     _Run(work, pool_of, WaitingOrder(rule, jobs, work, stateful), predictor, stateful).all(progress)
     numbers = np.empty(len(trace), dtype=np.int64)
@@ -76,12 +87,15 @@ class _Run:
         self._work, self._pool_of, self._order = work, pool_of, order
         self._predictor, self._stateful = predictor, stateful
         self._touched: dict[AnyPool, None] = {}
+        self._wakes: dict[AnyPool, float] = {}  # when pools look again, though nothing happens
 
     def all(self, progress: Progress) -> None:
         """Handle all that happens at one time, then let the pools concerned start jobs."""
         times, events, done = [*self._order.submit_s, inf], self._work.events, 0
-        while done < len(self._pool_of) or events:
+        while done < len(self._pool_of) or events or self._wakes:
             now_s = min(times[done], events[0][0]) if events else times[done]
+            if self._wakes:
+                now_s = self._wake(now_s)
             self._end(now_s)
             first = done
             while times[done] <= now_s:
@@ -90,6 +104,12 @@ class _Run:
                     progress(done)
             self._submit(range(first, done), now_s)
             self._settle(now_s)
+
+    def _wake(self, now_s: float) -> float:
+        """The next time at which something is to be done; pools that wake then are looked at."""
+        now_s = min(now_s, *self._wakes.values())
+        self._touched |= {pool: None for pool, when_s in self._wakes.items() if when_s <= now_s}
+        return now_s
 
     def _end(self, now_s: float) -> None:
         events = self._work.events
@@ -118,6 +138,9 @@ class _Run:
         for pool in self._touched:
             self._order.age(pool, now_s)
             pool.settle(now_s)
+            self._wakes.pop(pool, None)
+            if isinstance(pool, PlanningPool) and pool.again_s < inf:
+                self._wakes[pool] = pool.again_s
         self._touched = {}
         for job in self._work.newly_started():
             for one in (self._predictor, self._stateful):
@@ -137,6 +160,17 @@ def _pool(size: int, cluster: Cluster, rule: Rule, work: JobColumns, depth: int)
     if rule.preempting is not None:
         return PreemptingPool(nodes, work, depth, rule.preempting)
     return NonPreemptingPool(nodes, work, depth if rule.backfill else None)
+
+
+def _planning(
+    cluster: Cluster, rule: Rule, work: JobColumns, pool_of: Column, scheduling: Scheduling
+) -> list[AnyPool]:
+    rooms = equal_rooms(cluster, np.array(work.gpus), pool_of)
+    sizes = [[cluster.gpus_per_node] * nodes for nodes in cluster.pools()]
+    return [
+        PlanningPool(Levels(each), work, rooms, scheduling, backfill=rule.backfill)
+        for each in sizes
+    ]
 
 
 def _queued(trace: Trace, rule: Rule, order: Column, *, predicted: bool) -> QueuedJobs:

@@ -14,11 +14,13 @@ from slurm_ext.policy.queue.ageing import LongestWait
 from slurm_ext.policy.queue.order import QueuedJobs, Rule
 from slurm_ext.simulate.queue.job_columns import JobColumns
 from slurm_ext.simulate.queue.pool import NonPreemptingPool
+from slurm_ext.simulate.queue.pool_planning import PlanningPool
 from slurm_ext.simulate.queue.pool_preempting import PreemptingPool
 from slurm_ext.simulate.queue.rank import number_of, ranks
 from slurm_ext.simulate.queue.stateful import Stateful
 
-AnyPool = NonPreemptingPool | PreemptingPool
+LeavingPool = NonPreemptingPool | PlanningPool  # jobs that run are left alone
+AnyPool = LeavingPool | PreemptingPool
 
 
 class RunTimePredictor(Protocol):
@@ -70,7 +72,7 @@ class WaitingOrder:
         """Move a waiting job to where its new prediction puts it."""
         before = self._ranks[job]
         self._rank([job], pool, now_s)
-        if isinstance(pool, NonPreemptingPool):
+        if not isinstance(pool, PreemptingPool):
             pool.again(before, self._ranks[job])
 
     def age(self, pool: AnyPool, now_s: float) -> None:
@@ -78,7 +80,7 @@ class WaitingOrder:
 
         A stateful policy is asked again where its keys have become too old.
         """
-        if not isinstance(pool, NonPreemptingPool):
+        if isinstance(pool, PreemptingPool):
             return
         if self._stateful and now_s >= self._next_s.setdefault(pool, 0.0):
             self._next_s[pool] = now_s + self._stateful.every_s
@@ -91,7 +93,7 @@ class WaitingOrder:
             self._leads[pool] = lead_s
             self._reorder(pool, now_s)
 
-    def _reorder(self, pool: NonPreemptingPool, now_s: float) -> None:
+    def _reorder(self, pool: LeavingPool, now_s: float) -> None:
         waiting = [number_of(rank) for rank in pool.ranks()]
         self._rank(waiting, pool, now_s)
         pool.reorder([self._ranks[job] for job in waiting])

@@ -13,6 +13,7 @@ import csv
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import numpy as np
 from contrib.bench.common.program import at_least, at_most, options, run
 from slurm_ext.policy.queue.order import Rule, rule_of
 from slurm_ext.sandbox import Sandbox, SandboxSpec
+from slurm_ext.simulate.planning.scheduling_conf import read_scheduling
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.queue.engine import replay
 from slurm_ext.simulate.queue.multifactor import Multifactor
@@ -44,7 +46,17 @@ PriorityFavorSmall=YES
 PriorityCalcPeriod=1
 MinJobAge=36000
 """
-COLUMNS = ("job", "submit_s", "duration_s", "gpus", "user", "limit_s", "start_s", "priority")
+COLUMNS = (
+    "job",
+    "submit_s",
+    "duration_s",
+    "gpus",
+    "user",
+    "limit_s",
+    "start_s",
+    "priority",
+    "nodes",
+)
 Times = dict[str, tuple[float, float, float]]
 
 
@@ -73,7 +85,8 @@ def rows(told: dict[str, dict[str, str]]) -> Iterator[dict[str, Any]]:
         hours, minutes, seconds = map(int, fields["TimeLimit"].split(":"))
         limit_s = hours * 3600 + minutes * 60 + seconds
         values = job, submit_s, end_s - start_s, fields["NumCPUs"], "user", limit_s, start_s
-        yield dict(zip(COLUMNS, (*values, fields["Priority"]), strict=True))
+        noted = fields["Priority"], fields["NodeList"]
+        yield dict(zip(COLUMNS, (*values, *noted), strict=True))
 
 
 def times(fields: dict[str, str]) -> tuple[float, float, float]:
@@ -137,9 +150,19 @@ def replays(trace: Trace, told: dict[str, dict[str, str]], conf: Path) -> dict[s
         stateful=lambda: Multifactor(read_priorities(conf)),
     )
     cluster = Cluster(nodes=NODES, gpus_per_node=CPUS)
-    rules = (multifactor, rule_of("fifo+backfill"), rule_of("fifo"))
+    as_slurm = read_scheduling(conf)
+    first = replace(multifactor, name="multifactor, one reservation")
+    rules = {
+        multifactor: as_slurm,
+        first: None,
+        rule_of("fifo+backfill"): None,
+        rule_of("fifo"): None,
+    }
     real = {"mean_wait_s": round(float(np.mean(start_s - trace.submit_s)), 2)}
-    found = {one.name: compared(trace, start_s, replay(trace, cluster, one)) for one in rules}
+    found = {
+        one.name: compared(trace, start_s, replay(trace, cluster, one, scheduling=look))
+        for one, look in rules.items()
+    }
     return {"real Slurm": real, **found}
 
 

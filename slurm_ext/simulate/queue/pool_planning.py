@@ -1,0 +1,123 @@
+"""A queue that is looked through as Slurm does: in order at each event, by backfill in rounds."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from math import inf
+
+from slurm_ext.simulate.planning.futures import End
+from slurm_ext.simulate.planning.levels import Levels, Places
+from slurm_ext.simulate.planning.rooms import Rooms
+from slurm_ext.simulate.planning.round import Round
+from slurm_ext.simulate.planning.scheduling import Scheduling
+from slurm_ext.simulate.queue.bounded_queue import BoundedQueue
+from slurm_ext.simulate.queue.job_columns import JobColumns
+from slurm_ext.simulate.queue.rank import number_of
+
+
+class PlanningPool:
+    """Starts jobs in order, and later ones where backfill keeps its promises."""
+
+    def __init__(
+        self, levels: Levels, work: JobColumns, rooms: Rooms, look: Scheduling, *, backfill: bool
+    ) -> None:
+        self._levels, self._work, self._rooms, self._look = levels, work, rooms, look
+        self._backfills = backfill
+        self._line: BoundedQueue[int] = BoundedQueue(max(look.depth, min(look.queue_depth, 1000)))
+        self._places: dict[int, Places] = {}
+        self._ends: list[tuple[float, int]] = []  # when running jobs are expected to end
+        self._changed = False  # since backfill's last round
+        self.again_s = inf  # when to be called again, if nothing happens before
+
+    @property
+    def waiting(self) -> int:
+        """Jobs in the queue."""
+        return len(self._line)
+
+    def arrive(self, rank: int) -> None:
+        """A job was submitted."""
+        self._line.push(rank)
+        self._changed = True
+
+    def again(self, before: int, rank: int) -> None:
+        """A waiting job has another rank from now on."""
+        self._line.drop(before)
+        self.arrive(rank)
+
+    def ranks(self) -> list[int]:
+        """Ranks of all waiting jobs."""
+        return self._line.ranks()
+
+    def reorder(self, ranks: Sequence[int]) -> None:
+        """All waiting jobs have other ranks from now on."""
+        self._line = BoundedQueue(self._line.depth, ranks)
+        self._changed = True
+
+    def event(self, job: int, _start: int, now_s: float) -> None:
+        """A job has ended."""
+        self._levels.give(self._places.pop(job))
+        del self._ends[bisect_left(self._ends, (self._work.expected_s[job], job))]
+        self._work.ended(job, now_s)
+        self._changed = True
+
+    def settle(self, now_s: float) -> None:
+        """Start jobs in order; by backfill once its next round is due."""
+        self.again_s = self._in_order(now_s)
+        if not self._backfills or not self._changed or not self.waiting:
+            return
+        interval_s = self._look.interval_s
+        round_s = -(-now_s // interval_s) * interval_s if interval_s else now_s
+        if round_s > now_s:
+            self.again_s = min(self.again_s, round_s)
+            return
+        self._changed = False
+        self._round(now_s)
+
+    def _in_order(self, now_s: float) -> float:
+        """Start the first ones, until one has no room; his partition waits then."""
+        taken, started = 0, 0
+        for rank in self._line.front[: self._look.queue_depth]:
+            job = number_of(rank)
+            nodes = self._rooms.nodes[job] & ~taken
+            if self._begin(rank, self._place(self._levels, job, nodes), now_s):
+                started += 1
+            else:
+                taken |= self._rooms.partition[job]
+                if not self._levels.idle() & ~taken:
+                    return inf
+        more = started == self._look.queue_depth and self.waiting
+        return now_s + self._look.sched_interval_s if more else inf
+
+    def _round(self, now_s: float) -> None:
+        """Look through the queue once, up to the last job that can still start."""
+        look = Round(self._levels, self._work.limit_s, self._rooms, self._look, now_s)
+        front = self._line.front[: self._look.depth]
+        last = len(front) - 1
+        for index, rank in enumerate(front):
+            while last >= index and not look.fits_now(number_of(front[last])):
+                last -= 1
+            if last < index:
+                return  # promises to those behind would be worth nothing
+            job = number_of(rank)
+            if self._begin(rank, look.place_now(job), now_s):
+                look.changed()
+            else:
+                look.promise(job, self._running())
+
+    def _place(self, levels: Levels, job: int, nodes: int) -> Places | None:
+        return levels.find(self._rooms.shape[job], nodes, packed=self._look.packed)
+
+    def _running(self) -> Iterator[End]:
+        return ((when_s, self._places[job]) for when_s, job in self._ends)
+
+    def _begin(self, rank: int, places: Places | None, now_s: float) -> bool:
+        """Start a job of the front, if it has a place."""
+        index = self._line.index(rank)
+        if places is None or index is None:
+            return False
+        job = number_of(rank)
+        self._line.pop(index)
+        self._levels.take(places)
+        self._places[job] = places
+        self._work.begun(job, now_s)
+        insort(self._ends, (self._work.expected_s[job], job))
+        return True
