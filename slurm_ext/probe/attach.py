@@ -15,11 +15,12 @@ import threading
 import time
 from typing import Any, Callable, Iterator
 
-from .counters import fetching, steps
+from .counters import fetching, frameworks, steps
 from .counters.turns import Turns
 from .directive import Directive
 from .inspection import guarding
 from .stalls import gradient_sync
+from .step_session import StepSession
 from .streams.watch import AnyWorkers, Init, Watch
 
 _DUE_S = 0.2  # between looks at the summary
@@ -28,19 +29,21 @@ _DUE_S = 0.2  # between looks at the summary
 class _Process:
     """State of this process; a forked child starts without it."""
 
+    dataloader: Any = None  # torch's module, once it is there
     session: Any = None
     worker: Any = None
     directive: Directive | None = None
     turns = Turns(steps.StepClock())
-    imported_s = 0.0
+    imported_s = 0.0  # of the first framework
     founding = threading.RLock()  # held while the session is made
     starting = threading.Lock()  # held while a pass begins
 
 
 def attach(dataloader: Any) -> None:
     """Patches torch.utils.data.dataloader, which has just been imported."""
-    _Process.directive = Directive()
-    _keep_threads(_Process.directive)
+    note(dataloader)
+    _begin_anew(dataloader)
+    _keep_threads(_Process.directive or Directive())
     fetch = dataloader._utils.fetch
     for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
         kind.fetch = _measured_fetch(kind.fetch, dataloader._utils.worker)
@@ -49,9 +52,34 @@ def attach(dataloader: Any) -> None:
     base = dataloader._BaseDataLoaderIter
     base.__next__ = _timed_next(base.__next__, dataloader)
     base.__iter__ = _adopting_iter(base.__iter__, dataloader)
-    os.register_at_fork(after_in_child=_forget)
-    _Process.imported_s = time.time()
-    atexit.register(_tell_of_no_step, dataloader)
+
+
+def note(_framework: Any) -> None:
+    """A framework was imported: should none of its steps be known, the summary says so."""
+    if not _Process.imported_s:
+        _Process.imported_s = time.time()
+        _Process.directive = Directive()
+        os.register_at_fork(after_in_child=_forget)
+        atexit.register(_tell_of_no_step)
+
+
+def _begin_anew(dataloader: Any) -> None:
+    """From here on there are loaders: steps that another framework made so far stay counted."""
+    _Process.dataloader = dataloader
+    if _Process.session:
+        atexit.unregister(_Process.session.finish)
+        _Process.session = None
+
+
+def follow(callbacks: Any) -> None:
+    """Counts the steps of Keras's fits; `callbacks` is its module, just imported."""
+    note(callbacks)
+    frameworks.follow_fits(callbacks, _begin, _count)
+
+
+def annotate(profiler: Any) -> None:
+    """Counts the steps that a program of JAX marks; `profiler` is its module, just imported."""
+    frameworks.follow_marks(profiler, _count)
 
 
 def _keep_threads(directive: Directive) -> None:
@@ -77,6 +105,10 @@ def synchronise(distributed: Any) -> None:
     gradient_sync.watch(distributed.DistributedDataParallel, _made)
 
 
+def _begin(model: Any, now: float) -> None:
+    _Process.turns.steps.begin(model, now)
+
+
 def _made(module: Any, construction: Any) -> None:
     clock = _Process.turns.steps
     clock.sync.made(module, clock.total, time.perf_counter(), construction)
@@ -87,13 +119,13 @@ def _count(optimiser: Any, now: float) -> None:
     _Process.turns.count(optimiser, now)
     if now >= clock.due:
         clock.due = now + _DUE_S
-        session = _session(sys.modules["torch.utils.data.dataloader"])
+        session = _session(_Process.dataloader)
         if session:
             session.safely(session.writer.write_if_due, now)
 
 
-def _tell_of_no_step(dataloader: Any) -> None:
-    """At Python's end: a job that used torch and made no step that is known has a summary, too.
+def _tell_of_no_step() -> None:
+    """At Python's end: a job with a framework and no step that is known has a summary, too.
 
     One is enough: where another process of the job wrote its own, this one adds nothing.
     """
@@ -103,7 +135,7 @@ def _tell_of_no_step(dataloader: Any) -> None:
             return
         if any(name.startswith("summary-") for name in os.listdir(directive.run_dir)):
             return
-        session = _session(dataloader)
+        session = _session(_Process.dataloader)
         session.writer.started(_Process.imported_s)
         session.finish()
 
@@ -217,6 +249,9 @@ def _session(dataloader: Any) -> Any:
 
 
 def _new_session(dataloader: Any) -> Any:
+    """A session with loaders; without torch's module one that has steps alone."""
+    if dataloader is None:
+        return StepSession(_Process.directive or Directive(), _Process.turns)
     try:
         from . import lazy_workers, session
         from .streams.dealing import seeded_kind

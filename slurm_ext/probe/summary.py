@@ -65,7 +65,7 @@ import platform
 import socket
 import sys
 import time
-from typing import Any
+from typing import Any, Callable
 
 from .counters import machine
 from .directive import Directive
@@ -98,7 +98,7 @@ def process_facts() -> dict[str, Any]:
         "pid": os.getpid(),
         "host": socket.gethostname(),
         "python": platform.python_version(),
-        "torch": str(sys.modules["torch"].__version__),
+        "torch": _of_torch(lambda torch: str(torch.__version__)),
         "started_s": time.time(),
         "cores": machine.cores(),
         "node_cores": os.cpu_count(),
@@ -121,7 +121,7 @@ def document(
         "world_size": world_size,
         "accelerator": _accelerator(),
         "emulated": os.environ.get("DLQUEUE_EMULATED") == "1",
-        "threads": int(sys.modules["torch"].get_num_threads()),
+        "threads": _of_torch(lambda torch: int(torch.get_num_threads())),
         "frameworks": [name for name in FRAMEWORKS if name in sys.modules],
         "ended_s": time.time(),
         "finished": finished,
@@ -163,9 +163,15 @@ def place() -> tuple[int, int]:
     return 0, 1
 
 
+def _of_torch(ask: Callable[[Any], Any]) -> Any:
+    """Torch's answer; None where the process did not import it."""
+    torch = sys.modules.get("torch")
+    return None if torch is None else ask(torch)
+
+
 def _accelerator() -> str | None:
-    """The GPU in use; a process that did not start CUDA is not made to."""
-    cuda = getattr(sys.modules["torch"], "cuda", None)
+    """The GPU that torch uses; a process that did not start CUDA is not made to."""
+    cuda = _of_torch(lambda torch: getattr(torch, "cuda", None))
     if cuda is None or not cuda.is_initialized():
         return None
     return str(cuda.get_device_name())

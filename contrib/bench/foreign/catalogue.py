@@ -134,6 +134,7 @@ PROGRAMS = (
     Program("loaders.monai_cache", "monai"),
     Program("loaders.timm", "timm"),
     Program("without_torch.jax_optax", "jax"),
+    Program("without_torch.jax_marked", "jax"),
     Program("without_torch.keras_jax", "keras"),
     Program("without_torch.keras_torch", "keras"),
     Program("without_torch.keras_torch_loader", "keras"),

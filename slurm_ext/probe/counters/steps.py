@@ -47,6 +47,15 @@ class StepClock:
             self.sync.look(self.total, now)
         return None if entry is None else entry.model
 
+    def begin(self, owner: Any, now: float) -> None:
+        """An epoch begins: what lay between its owner's latest step and this was no training."""
+        entry = self._of.get(id(owner))
+        if entry is not None and entry.of() is owner:
+            entry.first += now - entry.latest
+            entry.latest = now
+        elif (entry := self._new(owner, now)) is not None:
+            entry.steps = 0
+
     def _new(self, optimiser: Any, now: float) -> _Steps | None:
         """Count an optimiser from its first step on; None: there are too many."""
         self._make_room(id(optimiser))

@@ -34,6 +34,7 @@ class Turn:
         self._credited = 0
         self._models: set[int] = set()  # that the steps were of which are not credited yet
         self._elsewhere = False  # another thread made some of those
+        self._stepped_at = 0.0  # when the latest was done
         self._beside: list[Any] = []  # passes that handed a batch for the same step as the latest
 
     @property
@@ -45,9 +46,10 @@ class Turn:
         """True if its thread does not read anything now."""
         return self._latest is None or bool(self._latest.over)
 
-    def step(self, model: int | None, elsewhere: bool) -> None:
+    def step(self, model: int | None, elsewhere: bool, now: float) -> None:
         """A step was made, of this model, with what was read here."""
         self._total += 1
+        self._stepped_at = now
         if model is not None:
             self._models.add(model)
         self._elsewhere = self._elsewhere or elsewhere
@@ -90,6 +92,7 @@ class Turn:
                 if self._turns.on_steps is not None:
                     self._turns.on_steps(one, models)
                 one.steps += lately
+                one.stepped_at = self._stepped_at
                 one.shared_steps += lately if self._beside else 0
                 one.elsewhere = one.elsewhere or self._elsewhere
         self._beside.clear()
@@ -123,7 +126,7 @@ class Turns:
         own, latest = self._of.get(threading.get_ident()), self._latest
         turn = latest if own is None or own.idle() else own
         if turn is not None:
-            turn.step(model, turn is not own)
+            turn.step(model, turn is not own, now)
 
     def of_one_thread(self) -> bool:
         """True if no two threads train side by side."""

@@ -55,6 +55,7 @@ class Pass:
         self.batches = 0
         self.steps = 0  # of the optimisers, done with its batches
         self.shared_steps = 0  # of those, with another loader's batches too
+        self.stepped_at = 0.0  # when the latest was done
         self.elsewhere = False  # another thread than the reading one made some
         self.counts_rows = False  # nobody but the batch itself tells its samples
         self.left: tuple[float, float, int, int] | None = None  # counters/turns.py's
@@ -115,6 +116,14 @@ class Pass:
         self.last += seconds
         self._main_cpu_s += cpu_s
 
+    def _unfinished_s(self) -> float:
+        """The latest batch's step, as far as it is done: a loop that counts asks for no batch more.
+
+        At most a usual step: what goes on without batches is not of this pass.
+        """
+        so_far_s = self.stepped_at - self.last if self.last else 0.0
+        return max(0.0, min(so_far_s, self.step_s / max(1, self.batches - 1)))
+
     def _samples(self, fetched: tuple[float, ...]) -> float:
         told = self.told.samples(self.batches) if self.counts_rows else None
         return self.meter.samples(self.batches, fetched) if told is None else told
@@ -136,7 +145,8 @@ class Pass:
         """This pass's part of a phase; all additive."""
         fetched = self.fetched()
         elapsed = max(self._looked - self._began, 1e-9)
-        wall = self.wait_s + self.step_s
+        step_s = self.step_s + self._unfinished_s()
+        wall = self.wait_s + step_s
         wait_queued_s = self._queued_waiting_s()
         samples = self._samples(fetched)
         by_batches = self.counts_rows and self.batches
@@ -148,7 +158,7 @@ class Pass:
             "shared_steps": self.shared_steps,
             "wall_s": wall,
             "wait_s": self.wait_s,
-            "step_s": self.step_s,
+            "step_s": step_s,
             "first_wait_s": min(self.first_wait_s, self.wait_s),
             "workers": wall * self._workers_s / elapsed,
             "fetch_samples": fetched[1] * samples / self.batches if by_batches else fetched[0],

@@ -1,4 +1,4 @@
-"""Waits, in every Python process of a job, for modules of torch; costs microseconds otherwise.
+"""Waits, in every Python process of a job, for modules that train; costs microseconds otherwise.
 
 Then makes way for the sitecustomize that Python would have found without this one, so that
 Debian's, conda's or the user's own does exactly what it always did, its errors included.
@@ -19,6 +19,13 @@ _AWAITED = {
     "torch.utils.data.dataloader": "attach",
     "torch.optim.optimizer": "listen",
     "torch.nn.parallel.distributed": "synchronise",
+    "keras.src.callbacks.callback_list": "follow",  # 3
+    "keras.src.callbacks": "follow",  # 2.13 and newer
+    "keras.callbacks": "follow",  # older
+    "tf_keras.src.callbacks": "follow",
+    "jax._src.profiler": "annotate",
+    "jax": "note",
+    "tensorflow": "note",
 }
 
 

@@ -10,6 +10,7 @@ import warnings
 
 import torch
 
+from .torchvision_names import declare
 from .truth import Truth, same_each_time
 
 _WORDS = 60
@@ -175,5 +176,6 @@ def sentence_transformers():
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
+    declare()
     same_each_time()
     globals()[sys.argv[1]]()

@@ -7,6 +7,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from .data import Images, model
+from .torchvision_names import declare
 from .truth import Truth, same_each_time
 
 
@@ -143,5 +144,6 @@ def stable_baselines():
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
+    declare()
     same_each_time()
     globals()[sys.argv[1]]()

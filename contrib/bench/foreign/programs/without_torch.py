@@ -7,8 +7,10 @@ import time
 from .truth import Truth
 
 
-def jax_optax():
+def jax_optax(mark=None):
     """Optax's documentation: a jitted step, batches by hand."""
+    import contextlib
+
     import jax
     import jax.numpy as jnp
     import optax
@@ -29,11 +31,19 @@ def jax_optax():
     key = jax.random.PRNGKey(0)
     with truth.training():
         for i in range(150):
-            x = jax.random.normal(jax.random.fold_in(key, i), (16, 64))
-            weights, state, loss = step(weights, state, x, jnp.arange(16) % 10)
-            truth.trained(16, loss)
-            time.sleep(0.01)
+            with mark("train", step_num=i) if mark else contextlib.nullcontext():
+                x = jax.random.normal(jax.random.fold_in(key, i), (16, 64))
+                weights, state, loss = step(weights, state, x, jnp.arange(16) % 10)
+                truth.trained(16, loss)
+                time.sleep(0.01)
     truth.tell()
+
+
+def jax_marked():
+    """JAX's page on profiling: each step within a mark."""
+    import jax
+
+    jax_optax(jax.profiler.StepTraceAnnotation)
 
 
 def _keras():
@@ -52,6 +62,7 @@ def _keras():
 
         def on_train_batch_end(self, _, logs=None):
             truth.trained(16, logs["loss"])
+            time.sleep(0.01)
 
     net = keras.Sequential([keras.layers.Input((64,)), keras.layers.Dense(10)])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
