@@ -83,6 +83,11 @@ class SandboxLayout:
         """sandbox.json: what was built and by whom; its presence makes a folder a sandbox."""
         return self.root / "sandbox.json"
 
+    @property
+    def backup(self) -> Path:
+        """Folder of the second controller's own files: etc and run."""
+        return self.root / "backup"
+
     def node(self, name: str) -> Path:
         """Folder of a node: Slurm's spool, dlqueue's spool, node.json."""
         return self.root / "nodes" / name

@@ -29,7 +29,7 @@ def build(plan: SandboxPlan) -> None:
     _ip("link", "add", bridge, "type", "bridge")
     _ip("address", "add", f"{plan.address}/24", "dev", bridge)
     _ip("link", "set", bridge, "up")
-    for number, node in enumerate(plan.nodes):
+    for number, node in enumerate(plan.hosts):
         name, cable = str(node.namespace), _cable(plan, number)
         _ip("netns", "add", name)
         _ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", name)
@@ -43,7 +43,7 @@ def undo(plan: SandboxPlan) -> None:
     """Undo `build`, or what was built so far; the cables vanish with the namespaces."""
     if not plan.spec.namespaces:
         return
-    for node in plan.nodes:
+    for node in plan.hosts:
         with suppress(SandboxError):
             _ip("netns", "delete", str(node.namespace))
     with suppress(SandboxError):
@@ -57,7 +57,7 @@ def plug(plan: SandboxPlan, node: str, *, connected: bool) -> None:
 
 def kill(plan: SandboxPlan, node: str) -> None:
     """Simulate a power cut: kill every process of the node's namespace until there is none."""
-    while pids := list(_inhabitants(plan.nodes[_number(plan, node)].namespace)):
+    while pids := list(_inhabitants(plan.hosts[_number(plan, node)].namespace)):
         for pid in pids:
             send(pid, signal.SIGKILL)
 
@@ -70,7 +70,7 @@ def _inhabitants(namespace: str | None) -> Iterator[int]:
 
 
 def _number(plan: SandboxPlan, node: str) -> int:
-    names = [n.name for n in plan.nodes]
+    names = [n.name for n in plan.hosts]
     if node not in names or not plan.spec.namespaces:
         raise SandboxError(
             f"{node!r}: only nodes of a sandbox with namespaces are hosts ({', '.join(names)})"

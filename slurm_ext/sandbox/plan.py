@@ -17,6 +17,9 @@ from slurm_ext.sandbox.spec import CGROUPS, SandboxSpec, search_path
 
 # 198.18.0.0/15 is set aside for benchmarks (RFC 2544): no real network is hidden by it.
 SUBNETS = tuple(f"198.{high}.{low}" for high in (18, 19) for low in range(256))
+BACKUP, BACKUP_ADVISOR = "backup", "advisor-backup"
+_BACKUP_HOST = 250  # the last number of its address, beyond those of MAX_NODES
+_SERVE = (sys.executable, "-m", "slurm_ext.cli", "serve", "--config")
 _FIXED_PORTS = 3  # of slurmctld, slurmdbd and the stream; then one a node
 
 
@@ -41,7 +44,7 @@ class SandboxDaemon:
     @property
     def log(self) -> str:
         """Name of the file for its output; daemons with a log of their own call that NAME.log."""
-        ours = self.name in ("advisor", "mariadbd") or self.name.startswith("control-")
+        ours = self.name == "mariadbd" or self.name.startswith(("advisor", "control-"))
         return f"{self.name}.{'log' if ours else 'out'}"
 
 
@@ -57,6 +60,21 @@ class SandboxPlan:
     stream_port: int
     nodes: tuple[SandboxNode, ...]
     slurm_version: tuple[int, int]
+
+    @property
+    def backup(self) -> SandboxNode | None:
+        """Host of the second slurmctld."""
+        if not self.spec.backup:
+            return None
+        address = f"{self.address.rpartition('.')[0]}.{_BACKUP_HOST}"
+        namespace = f"dlq{self.layout.tag}-{BACKUP}"
+        port = self.controller_port
+        return SandboxNode(name=BACKUP, address=address, port=port, namespace=namespace)
+
+    @property
+    def hosts(self) -> tuple[SandboxNode, ...]:
+        """Nodes, and the second controller."""
+        return (*self.nodes, *([self.backup] if self.backup else []))
 
     @property
     def host(self) -> str:
@@ -148,6 +166,7 @@ def daemons(plan: SandboxPlan) -> list[SandboxDaemon]:
         *(_database(layout) if spec.accounting else ()),
         *([_advisor(layout)] if spec.advisor else ()),
         SandboxDaemon(name="slurmctld", argv=("slurmctld", "-D"), env=slurm),
+        *(_second(layout, plan.backup, advisor=spec.advisor) if plan.backup else ()),
         *(
             SandboxDaemon(
                 name=node.name, argv=(*_in_namespace(node), *slurmd, node.name), env=slurm
@@ -201,8 +220,20 @@ def _database(layout: SandboxLayout) -> list[SandboxDaemon]:
     ]
 
 
+def _second(layout: SandboxLayout, host: SandboxNode, *, advisor: bool) -> list[SandboxDaemon]:
+    """The second controller's daemons: slurmctld knows itself by its host's name."""
+    named = f"echo {host.name} >/proc/sys/kernel/hostname"
+    inside = (*_in_namespace(host), "unshare", "--uts", "sh", "-ec", f'{named}; exec "$@"', "sh")
+    env, config = {"SLURM_CONF": f"{layout.backup}/etc/slurm.conf"}, layout.backup / "etc"
+    serve = (*inside, *_SERVE, str(config / "dlqueue.toml"))
+    return [
+        SandboxDaemon(name=host.name, argv=(*inside, "slurmctld", "-D"), env=env),
+        *([SandboxDaemon(name=BACKUP_ADVISOR, argv=serve, env=env)] if advisor else []),
+    ]
+
+
 def _advisor(layout: SandboxLayout) -> SandboxDaemon:
-    argv = (sys.executable, "-m", "slurm_ext.cli", "serve", "--config", str(layout.settings))
+    argv = (*_SERVE, str(layout.settings))
     return SandboxDaemon(name="advisor", argv=argv, env={"SLURM_CONF": str(layout.slurm_conf)})
 
 

@@ -13,7 +13,7 @@ from slurm_ext.core.files import write_new
 from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.core.settings.render import render_hook, render_lua_folder, render_node_config
 from slurm_ext.sandbox.control import MARK
-from slurm_ext.sandbox.plan import SandboxPlan
+from slurm_ext.sandbox.plan import BACKUP, SandboxPlan
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -37,16 +37,19 @@ def write_files(plan: SandboxPlan) -> None:
         _write_power(plan)
     _write_gpus(plan)
     _write_dlqueue(plan)
+    if plan.backup:
+        _write_backup(plan)
 
 
-def render(name: str, plan: SandboxPlan) -> str:
-    """Render one configuration file."""
+def render(name: str, plan: SandboxPlan, controller: str = "slurmctld") -> str:
+    """Render one configuration file; `controller` names the daemon that reads it."""
     spec, layout = plan.spec, plan.layout
     return (
         _templates()
         .get_template(f"{name}.jinja")
         .render(
             plan=plan,
+            controller=controller,
             spec=spec,
             layout=layout,
             cluster=f"sandbox{layout.tag}",
@@ -115,11 +118,7 @@ def _checked_settings(plan: SandboxPlan, node: str | None = None) -> Settings:
 def _write_dlqueue(plan: SandboxPlan) -> None:
     layout, settings = plan.layout, _checked_settings(plan)
     _write(layout.settings, _toml(settings_of(plan)))
-    lua = layout.etc / "lua"
-    lua.mkdir()
-    for name, text in render_lua_folder(settings, lua).items():
-        # slurmctld looks for job_submit.lua beside slurm.conf.
-        _write((layout.etc if name == "job_submit.lua" else lua) / name, text)
+    _write_lua(layout.etc, settings)
     for hook in HOOKS:
         node_json = f"{layout.root}/nodes/$SLURMD_NODENAME/node.json"
         text = render_hook(settings, hook, node_json)
@@ -129,6 +128,27 @@ def _write_dlqueue(plan: SandboxPlan) -> None:
         (folder / "slurmd").mkdir(parents=True)
         _write(folder / "dlqueue.toml", _toml(settings_of(plan, node.name)))
         _write(folder / "node.json", render_node_config(_checked_settings(plan, node.name)))
+
+
+def _write_lua(etc: Path, settings: Settings) -> None:
+    lua = etc / "lua"
+    lua.mkdir()
+    for name, text in render_lua_folder(settings, lua).items():
+        # slurmctld looks for job_submit.lua beside slurm.conf.
+        _write((etc if name == "job_submit.lua" else lua) / name, text)
+
+
+def _write_backup(plan: SandboxPlan) -> None:
+    """Write files of the second controller: its own but for the state, which is one for both."""
+    etc, run = plan.layout.backup / "etc", plan.layout.backup / "run"
+    for folder in (etc, run):
+        folder.mkdir(parents=True)
+    for name in ("slurm.conf", "gres.conf", "cgroup.conf"):
+        _write(etc / name, render(name, plan, BACKUP))
+    own = {"paths.socket": str(run / "advisor.sock"), "paths.slurm_conf": str(etc / "slurm.conf")}
+    text = _toml({**settings_of(plan), **own})
+    _write(etc / "dlqueue.toml", text)
+    _write_lua(etc, parse(text, str(etc / "dlqueue.toml")))
 
 
 def _marked(script: str, root: Path) -> str:

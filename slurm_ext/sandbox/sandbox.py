@@ -16,7 +16,7 @@ from slurm_ext.sandbox.folder import make_root, open_own
 from slurm_ext.sandbox.layout import SandboxLayout
 from slurm_ext.sandbox.leftovers import clean, make_state, remove_folder
 from slurm_ext.sandbox.manifest import SandboxManifest, read_manifest
-from slurm_ext.sandbox.plan import SandboxPlan, daemons, make_plan
+from slurm_ext.sandbox.plan import BACKUP_ADVISOR, SandboxPlan, daemons, make_plan
 from slurm_ext.sandbox.processes import is_same
 from slurm_ext.sandbox.render import write_files
 from slurm_ext.sandbox.spec import SandboxSpec, check_machine
@@ -180,10 +180,12 @@ class Sandbox(SandboxClient):
             return (node / "dlqueue" / "control" / "status.json").exists()
         sockets = {"munged": "munge.socket", "mariadbd": "mysql.sock", "advisor": "advisor.sock"}
         ports = {"slurmctld": plan.controller_port, "slurmdbd": plan.database_port}
-        ports |= {node.name: node.port for node in plan.nodes}
+        if name == BACKUP_ADVISOR:
+            return _connects(socket.AF_UNIX, f"{self.layout.backup}/run/advisor.sock.submit")
+        ports |= {host.name: host.port for host in plan.hosts}
         if name in sockets:
             return _connects(socket.AF_UNIX, str(run / sockets[name]))
-        addresses = {node.name: node.address for node in plan.nodes}
+        addresses = {host.name: host.address for host in plan.hosts}
         return _connects(socket.AF_INET, (addresses.get(name, "127.0.0.1"), ports[name]))
 
 

@@ -35,6 +35,7 @@ class SandboxSpec:
     settings: Mapping[str, Any] = field(default_factory=dict)  # dlqueue.toml by dotted key
     state_on_tmpfs: bool = False  # slurmctld's state in memory
     namespaces: bool = False  # each node a host of its own (root)
+    backup: bool = False  # a second slurmctld, and advisor, on a host of its own (namespaces)
     power_saving: bool = False  # Slurm may suspend nodes: their slurmd is stopped and started
     slurm_conf: str = ""  # lines appended to slurm.conf
     private: bool = False  # no other user enters its folder; always so unless root starts it
@@ -78,6 +79,8 @@ def _faults(spec: SandboxSpec) -> Iterator[str]:
         yield "shares_per_gpu needs sharing by mps or shard, and is not negative"
     if spec.control and spec.settings.get("control.mode", "off") == "off":
         yield "control needs settings with control.mode = shadow or act"
+    if spec.backup and not spec.namespaces:
+        yield "backup needs namespaces: two slurmctlds are two hosts"
     yield from _machine_faults(spec)
 
 

@@ -20,6 +20,13 @@ from slurm_ext.advisor.service.question_process import QuestionProcess
 from slurm_ext.advisor.service.refresh import Refresher
 from slurm_ext.advisor.service.rules_reader import RulesReader
 from slurm_ext.advisor.service.server import Admitting, Answering, Server
+from slurm_ext.advisor.service.standby import (
+    LOCK,
+    ClaimWatch,
+    host_of,
+    sign,
+    wait_for_turn,
+)
 from slurm_ext.advisor.service.unix_socket import SUBMIT, fits, listener, remove
 from slurm_ext.advisor.service.warm_up import warm_up
 from slurm_ext.core.errors import AdvisorError
@@ -48,7 +55,7 @@ log = logging.getLogger(__name__)
 def serve(settings: Settings, config: Path | None) -> None:
     """Answer until SIGTERM or SIGINT; SIGHUP reads the settings again. Raises AdvisorError."""
     with ExitStack() as stack:
-        stack.enter_context(_alone(settings.state_dir))
+        stack.enter_context(_alone(settings))
         journal = Journal(settings.state_dir / "journal")
         stack.callback(journal.close)
         advisor = Advisor(settings, journal)
@@ -70,6 +77,7 @@ def serve(settings: Settings, config: Path | None) -> None:
                 writer,
                 questions,
                 refresher,
+                ClaimWatch(settings.state_dir),
                 *_metrics(advisor),
             ]
             for helper in helpers:
@@ -110,12 +118,17 @@ def _metrics(advisor: Advisor) -> list["MetricsServer"]:
 def _sockets(settings: Settings) -> Iterator[list[socket.socket]]:
     """The socket that only slurmctld may use, where its path is not too long, and everybody's."""
     path, mode = Path(settings["paths.socket"]), settings["advisor.socket_mode"]
-    own = Path(f"{path}{SUBMIT}")
     with ExitStack() as stack:
         found = [stack.enter_context(_listening(path, mode))]
-        if fits(own):
-            found.insert(0, stack.enter_context(_listening(own, mode & ~stat.S_IRWXO)))
+        if _asked_at(path) != path:
+            found.insert(0, stack.enter_context(_listening(_asked_at(path), mode & ~stat.S_IRWXO)))
         yield found
+
+
+def _asked_at(path: Path) -> Path:
+    """Path of the socket at which slurmctld asks."""
+    own = Path(f"{path}{SUBMIT}")
+    return own if fits(own) else path
 
 
 @contextmanager
@@ -148,16 +161,28 @@ def _answer(server: Server, told: int, reload: Iterable[Callable[[], None]]) -> 
 
 
 @contextmanager
-def _alone(state_dir: Path) -> Iterator[None]:
-    """One advisor for one state folder. Raises AdvisorError."""
+def _alone(settings: Settings) -> Iterator[None]:
+    """One advisor for one state folder; that of another host is waited for. Raises AdvisorError."""
+    state_dir = settings.state_dir
     try:
         state_dir.mkdir(parents=True, exist_ok=True)
-        lock = os.open(state_dir / "advisor.lock", os.O_RDWR | os.O_CREAT, 0o640)
+        lock = os.open(state_dir / LOCK, os.O_RDWR | os.O_CREAT, 0o640)
     except OSError as error:
         raise AdvisorError(f"{state_dir} cannot be used: {error.strerror}") from None
     try:
         if not try_lock(lock):
-            raise AdvisorError(f"another advisor uses {state_dir}; stop it first")
+            _stand_by(settings, lock)
+        sign(lock, state_dir)
         yield
     finally:
         os.close(lock)
+
+
+def _stand_by(settings: Settings, lock: int) -> None:
+    """Wait for the advisor of another controller; one of this host is a mistake: AdvisorError."""
+    if host_of(lock) in ("", socket.gethostname()):
+        raise AdvisorError(f"another advisor uses {settings.state_dir}; stop it first")
+    trusted = {0, os.geteuid(), *settings["advisor.trusted_uids"]}
+    mode = settings["advisor.socket_mode"] & ~stat.S_IRWXO
+    with _listening(_asked_at(Path(settings["paths.socket"])), mode) as door:
+        wait_for_turn(lock, settings.state_dir, door, trusted)

@@ -53,11 +53,32 @@ def advisor(settings: Settings) -> Iterator[Finding]:
         advice = "jobs are submitted as written meanwhile: systemctl restart dlqueue"
         yield Finding("advisor", FAIL, seen, advice)
     except OSError as error:
-        seen = f"{where}: {error.strerror or error}{_unit()}"
-        yield Finding("advisor", WARN, seen, "start `dlqueue serve`")
+        yield _stands_by(settings) or Finding(
+            "advisor",
+            WARN,
+            f"{where}: {error.strerror or error}{_unit()}",
+            "start `dlqueue serve`",
+        )
     else:
         advice = "something else listens there: see paths.socket"
         yield judged("advisor", answered, where, advice, FAIL)
+
+
+def _stands_by(settings: Settings) -> Finding | None:
+    """The advisor of another controller serves, and the one here waits for its turn."""
+    from slurm_ext.advisor.service.standby import LOCK, host_of
+    from slurm_ext.advisor.service.unix_socket import SUBMIT
+
+    if not Path(f"{settings['paths.socket']}{SUBMIT}").is_socket():
+        return None
+    try:
+        with (settings.state_dir / LOCK).open() as lock:
+            host = host_of(lock.fileno())
+    except OSError:
+        return None
+    if host in ("", socket.gethostname()):
+        return None
+    return Finding("advisor", OK, f"waits until slurmctld asks here; that of {host} serves")
 
 
 def _unit() -> str:

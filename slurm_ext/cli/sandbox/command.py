@@ -64,6 +64,7 @@ def _configure_up(up: argparse.ArgumentParser) -> None:
         "accounting": "slurmdbd on a private MariaDB",
         "cgroup": "cgroup v1 limits and accounting (root)",
         "namespaces": "each node a host of its own on the network (root)",
+        "backup": "a second slurmctld, with an advisor, on a host of its own (with --namespaces)",
         "tmpfs": "slurmctld's state in memory",
         "for-all": "other users of this machine may submit to it (root)",
     }
@@ -165,6 +166,7 @@ def _spec(args: argparse.Namespace) -> "SandboxSpec":
         accounting=args.accounting,
         cgroup=args.cgroup,
         namespaces=args.namespaces,
+        backup=args.backup,
         state_on_tmpfs=args.tmpfs,
         private=not args.for_all,
         settings=play.settings(given) if args.dlqueue else given,

@@ -28,14 +28,16 @@ from tests.advisor.service.test_advisor_lines import journalled, settings
 def test_one_advisor_for_a_folder(tmp_path: Path) -> None:
     """The folder is made; a second one is refused until the first ends."""
     state = tmp_path / "a" / "state"
-    with service._alone(state):
-        with pytest.raises(AdvisorError) as caught, service._alone(state):
+    ours = Settings(values={"paths.state_dir": str(state)})
+    with service._alone(ours):
+        with pytest.raises(AdvisorError) as caught, service._alone(ours):
             pass
         assert str(caught.value) == f"another advisor uses {state}; stop it first"
-    with service._alone(state):
+    with service._alone(ours):
         pass
     (tmp_path / "file").touch()
-    with pytest.raises(AdvisorError) as caught, service._alone(tmp_path / "file"):
+    no_folder = Settings(values={"paths.state_dir": str(tmp_path / "file")})
+    with pytest.raises(AdvisorError) as caught, service._alone(no_folder):
         pass
     assert str(caught.value) == f"{tmp_path / 'file'} cannot be used: File exists"
 

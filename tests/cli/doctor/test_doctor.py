@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +15,7 @@ from slurm_ext.cli.doctor.finding import Finding
 from slurm_ext.cli.doctor.lua import lua_files
 from slurm_ext.cli.doctor.node import node
 from slurm_ext.cli.doctor.slurm import slurm
-from slurm_ext.cli.doctor.state import state
+from slurm_ext.cli.doctor.state import advisor, state
 from slurm_ext.core.settings.document import Settings
 
 
@@ -197,3 +198,24 @@ def test_every_finding_that_is_not_ok_has_advice(tmp_path: Path) -> None:
     findings = examine(Settings("x", {**values, "node.munge_socket": str(tmp_path / "no")}))
     assert all(finding.advice for finding in findings if finding.status != "ok")
     assert json.dumps([finding.seen for finding in findings])
+
+
+@pytest.mark.parametrize(
+    ("holder", "status", "seen"),
+    [
+        ("ctl1\n", "ok", "that of ctl1"),
+        (socket.gethostname(), "warn", "No such file"),
+        (None, "warn", "No such file"),
+    ],
+)
+def test_an_advisor_that_waits_beside_a_backup_controller(
+    short_folder: Path, holder: str | None, status: str, seen: str
+) -> None:
+    """Another host's serves meanwhile; one of this host that does not answer is a fault."""
+    if holder is not None:
+        (short_folder / "advisor.lock").write_text(holder)
+    values = {"paths.socket": f"{short_folder}/s", "paths.state_dir": str(short_folder)}
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(f"{short_folder}/s.submit")
+        found = by_name(advisor(Settings("x", values)))["advisor"]
+    assert (found.status, seen in found.seen) == (status, True)

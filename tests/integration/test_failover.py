@@ -1,0 +1,87 @@
+"""Two controllers with one state folder: slurmctld moves, and the advisor follows."""
+
+import signal
+
+import pytest
+
+from slurm_ext.sandbox import Sandbox, control
+from tests.conftest import MakeSandbox
+from tests.whole import asked, until
+
+pytestmark = [pytest.mark.slurm, pytest.mark.root]
+
+SCRIPT = "#!/bin/sh\necho token $DLQUEUE_DECISION\n"
+SETTINGS = {
+    "node.sample_s": 0.2,
+    "advisor.reconcile_s": 0.5,
+    "advisor.deadline_ms": 1000,
+    "advisor.breaker_s": 1,
+}
+
+
+@pytest.fixture
+def slurm(make_sandbox: MakeSandbox) -> Sandbox:
+    """Two slurmctlds, each with our plugin and an advisor beside it."""
+    two = {"backup": True, "namespaces": True, "nodes": 1, "cpus": 2}
+    return make_sandbox(**two, hooks=True, lua=True, advisor=True, settings=SETTINGS)
+
+
+class Jobs:
+    """Jobs that were submitted, none of them in vain."""
+
+    def __init__(self, slurm: Sandbox) -> None:
+        self.slurm, self.ids = slurm, list[int]()
+
+    def one(self) -> bool:
+        """Submit a job and wait for its end; True if an advisor decided on it."""
+        job_id, _ = self.slurm.sbatch(script=SCRIPT, timeout_s=200)
+        self.ids.append(job_id)
+        assert self.slurm.wait(job_id) == "COMPLETED"
+        return "token d1-" in self.slurm.output(job_id)
+
+    def all_are_recorded_once(self) -> bool:
+        """By their nodes, whoever took the records in."""
+        rows = asked(self.slurm, "SELECT job_id FROM runs WHERE source = 'epilog'")
+        return sorted(row[0] for row in rows) == self.ids
+
+
+def serves_at(slurm: Sandbox) -> str:
+    """Host of the advisor that holds the state folder."""
+    return slurm.path("dlqueue/advisor.lock").read_text()
+
+
+def made_room(slurm: Sandbox) -> None:
+    """The first advisor has ended; started again, as by systemd, it waits."""
+    until(lambda: slurm.status()["daemons"]["advisor"] is None, "it does not end")
+    control.ask(slurm.layout, "start", name="advisor")
+    until(slurm.path("run/advisor.sock.submit").exists, "it does not wait")
+
+
+def test_a_killed_slurmctld_and_its_return_lose_nothing(slurm: Sandbox) -> None:
+    """The advisor that still runs beside the dead one makes room, and comes back with it."""
+    jobs = Jobs(slurm)
+    assert jobs.one()
+    here = serves_at(slurm)
+    slurm.stop("slurmctld", signal.SIGKILL, grace_s=1)
+    until(jobs.one, "no advisor answers the backup", 200)
+    assert serves_at(slurm) == "backup"
+    made_room(slurm)
+    slurm.start("slurmctld")
+    until(lambda: jobs.one() and serves_at(slurm) == here, "it does not come back", 200)
+    until(jobs.all_are_recorded_once, f"not all of {jobs.ids} are recorded")
+
+
+def test_a_takeover_loses_nothing(slurm: Sandbox) -> None:
+    """`scontrol takeover`, and then the host of the advisor that serves dies."""
+    jobs = Jobs(slurm)
+    assert jobs.one()
+    here = serves_at(slurm)
+    slurm.run(["scontrol", "takeover"], timeout_s=150)
+    until(jobs.one, "no advisor answers the backup", 200)
+    assert serves_at(slurm) == "backup"
+    made_room(slurm)
+    slurm.kill_node("backup")
+    until(lambda: serves_at(slurm) == here, "a dead host keeps the folder")
+    slurm.restart("slurmctld")
+    until(jobs.one, "no advisor answers", 200)
+    until(jobs.all_are_recorded_once, f"not all of {jobs.ids} are recorded")
