@@ -33,11 +33,11 @@ class Machine:
     """Commands run as root in the overlay."""
 
     def __init__(self, holder: "subprocess.Popen[str]", root: Path) -> None:
-        self._enter = ["nsenter", f"--mount=/proc/{holder.pid}/ns/mnt", "chroot", str(root)]
+        self.enter = ["nsenter", f"--mount=/proc/{holder.pid}/ns/mnt", "chroot", str(root)]
 
     def run(self, command: str, env: Mapping[str, str] | None = None, *, status: int = 0) -> str:
         """What a line of shell prints on both streams; its exit status has to be `status`."""
-        words = [*self._enter, "env", "-i", f"PATH={PATH}", "LC_ALL=C.UTF-8", "HOME=/root"]
+        words = [*self.enter, "env", "-i", f"PATH={PATH}", "LC_ALL=C.UTF-8", "HOME=/root"]
         words += [f"{name}={value}" for name, value in (env or {}).items()]
         done = subprocess.run(
             [*words, "sh", "-c", command],
