@@ -117,6 +117,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         "demo",
         "history",
         "jobs",
+        "report",
         "install",
         "simulate",
     ),

@@ -3,8 +3,9 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from slurm_ext.core.csv_cells import csv_cell
@@ -17,13 +18,15 @@ FORMATS = ("html", "md", "csv", "json")
 CSV_COLUMNS = ("section", "table", "row", "column", "kind", "value")
 
 
-def written(report: Report, form: str, site: Path | None) -> tuple[str, list[TemplateError]]:
-    """The text, and what was wrong with the site's templates. Raises InputError."""
+def written(
+    report: Report, form: str, site: Path | None, pages: Mapping[int, str] = MappingProxyType({})
+) -> tuple[str, list[TemplateError]]:
+    """The text, and what was wrong with the site's templates; `pages`: links by job. InputError."""
     if form == "json":
         return json.dumps(document(report)) + "\n", []
     if form == "csv":
         return as_csv(report), []
-    values: dict[str, Any] = {"report": report, "moment": moment}
+    values: dict[str, Any] = {"report": report, "moment": moment, "pages": pages}
     if form == "html":
         values["plots"] = drawn(report.sections)
     text, faults = render_with(site, f"{FOLDER}/page.{form}.jinja", **values)

@@ -2,7 +2,7 @@
 
 from slurm_ext.report.context import ReportContext, Row, kept
 from slurm_ext.report.formatting import counted
-from slurm_ext.report.tables import Column, ReportTable, Section
+from slurm_ext.report.tables import JOB, Column, ReportTable, Section
 
 MOST_REASONS = 25
 NEWEST = 25
@@ -90,7 +90,7 @@ def _last(context: ReportContext, rows: list[tuple[object, ...]]) -> ReportTable
     columns, cells = kept(
         (
             Column("decided_s", "when (UTC)", "time"),
-            Column("job_id", "job", "id"),
+            Column(JOB, "job", "id"),
             Column("user", "user", "name"),
             Column("job_name", "name", "name"),
             Column("mode", "mode"),
@@ -105,7 +105,7 @@ def _last(context: ReportContext, rows: list[tuple[object, ...]]) -> ReportTable
             Column("reason", "why", "words"),
         ),
         told,
-        without=set() if context.people.named else {"job_id", "user", "job_name"},
+        without=set() if context.people.named else {JOB, "user", "job_name"},
     )
     return ReportTable(key="last", title="The newest decisions", columns=columns, rows=cells)
 

@@ -24,6 +24,9 @@ Kind = Literal[
 """What a cell is: words are a sentence, shares 0 to 1, changes ratios, times since the epoch."""
 
 
+JOB = "job_id"  # key of columns whose cells are jobs: they lead to their pages
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column: its name in CSV and JSON, its heading for people, and what its cells are."""

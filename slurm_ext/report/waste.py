@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from slurm_ext.history.views.advice import job_advice
-from slurm_ext.report.context import ReportContext, Row
+from slurm_ext.report.context import ReportContext, Row, kept
 from slurm_ext.report.formatting import hours, percent
 from slurm_ext.report.gain import coarser, quantile
-from slurm_ext.report.tables import Chart, ChartSeries, Column, ReportTable, Section
+from slurm_ext.report.tables import JOB, Chart, ChartSeries, Column, ReportTable, Section
 
 ABOUT = (
     "Each bar is the share of all hours held by runs that wasted that much: a mean would"
@@ -187,9 +187,19 @@ def _people(context: ReportContext) -> list[ReportTable]:
     )
     users = [(context.people.user(row[0]), *row[1:]) for row in context.rows(USERS, MOST)]
     scripts = [
-        (context.people.script(*row[:2]), *row[2:-2], _first_advice(context, row[-1]))
+        (context.people.script(*row[:2]), *row[2:-2], row[-1], _first_advice(context, row[-1]))
         for row in context.rows(SCRIPTS, MOST)
     ]
+    scripts_columns, scripts = kept(
+        (
+            Column("script", "user and job name", "name"),
+            *columns,
+            Column(JOB, "newest job", "id"),
+            Column("advice", "first advice on it", "words"),
+        ),
+        scripts,
+        without=set() if context.people.named else {JOB},
+    )
     return [
         ReportTable(
             key="users",
@@ -201,11 +211,7 @@ def _people(context: ReportContext) -> list[ReportTable]:
         ReportTable(
             key="scripts",
             title="Scripts that could gain most",
-            columns=(
-                Column("script", "user and job name", "name"),
-                *columns,
-                Column("advice", "first advice on its newest run", "words"),
-            ),
+            columns=scripts_columns,
             rows=scripts,
         ),
     ]

@@ -25,7 +25,8 @@ SERIOUS = ("serious", "critical")
 PATIENCE_MS = 120_000  # of a busy machine
 SCHEMES: tuple[Any, ...] = ("light", "dark")
 TRACE = "job,submit_s,duration_s,gpus\n1,0,100,6\n2,1,50,4\n3,2,20,2\n4,3,9000,1\n"
-PAGES = ("report", "simulate", "job")
+PAGES = ("report", "simulate", "job", "listed")
+PRICED = '[report]\ngpu_hour_prices = ["A100 = 1.8", "* = 1"]\ncore_hour_price = 0.02\n'
 NARROW: Any = {"width": 360, "height": 700}
 OPEN = "document.querySelectorAll('details').forEach(one => one.open = true)"
 # Letters outside of the window, of their plot, or of whatever cuts off what sticks out of it.
@@ -65,11 +66,14 @@ def browser() -> Iterator["Browser"]:
 
 @pytest.fixture(scope="module")
 def pages(whole_history: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A report with everything, the page of a replay, and that of a job."""
+    """A report with everything, the page of a replay, that of a job, and one that it lists."""
     folder = tmp_path_factory.mktemp("pages")
     made = {name: folder / f"{name}.html" for name in PAGES}
-    config = str(whole_history / "dlqueue.toml")
-    assert main(["report", "--config", config, "--output", str(made["report"])]) == 0
+    settings = folder / "report.toml"
+    settings.write_text((whole_history / "dlqueue.toml").read_text() + PRICED)
+    words = ["report", "--config", str(settings), "--output", str(made["report"]), "--jobs", "1"]
+    assert main(words) == 0
+    (made["listed"],) = (folder / "report-jobs").iterdir()
     trace = folder / "a<b>.csv"
     trace.write_text(TRACE)
     words = ["simulate", str(trace), "--nodes", "1", "--html", str(made["simulate"])]
@@ -163,6 +167,16 @@ def test_what_is_cut_off_is_seen(browser: "Browser", pages: dict[str, Path]) -> 
     for css in (".scroll {overflow: auto} td {min-width: 50rem}", "svg text {font-size: 200px}"):
         page.add_style_tag(content=css)
         assert page.evaluate(CUT_OFF)
+    page.close()
+
+
+def test_a_job_is_a_link_away_and_back(browser: "Browser", pages: dict[str, Path]) -> None:
+    """The report's first job leads to its page, which leads back to the report."""
+    page = Visit(browser, pages["report"]).page
+    page.click("td a[href^='report-jobs/']")
+    assert page.url == pages["listed"].as_uri()
+    page.click("text=the report")
+    assert page.url == pages["report"].as_uri()
     page.close()
 
 

@@ -44,6 +44,10 @@ EXAMPLES: dict[str, Rows] = {
     "serve": (("dlqueue serve", "Run the advisor in the foreground, as its unit does."),),
     "report": (
         ("dlqueue report --since 30d --output report.html", "A page on the last month."),
+        (
+            "dlqueue report --output report.html --jobs 20",
+            "With a page of each of the first twenty jobs that it names, in report-jobs/.",
+        ),
         ("dlqueue report --format csv", "Its figures as a table."),
     ),
     "simulate": (

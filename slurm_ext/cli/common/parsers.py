@@ -20,6 +20,7 @@ PACKAGES = {
         "predict",
         "profile",
         "recommend",
+        "report",
         "run",
         "sandbox",
         "simulate",

@@ -14,8 +14,8 @@ from slurm_ext.report.render import render
 from slurm_ext.report.tables import Column, ReportTable, Section
 
 
-def page(document: Mapping[str, Any]) -> str:
-    """One HTML page of the document of `explain` that needs nothing else."""
+def page(document: Mapping[str, Any], *, back: str | None = None) -> str:
+    """One HTML page of the document of `explain`; `back` leads to the report that named it."""
     found = list(sections(document))
     said = [plain(line) for line in lines_of_decision(document)]
     return render(
@@ -26,6 +26,7 @@ def page(document: Mapping[str, Any]) -> str:
         sections=found,
         plots=drawn(found),
         lines=said,
+        back=back,
     )
 
 

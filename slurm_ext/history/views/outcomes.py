@@ -56,22 +56,25 @@ SELECT o.predicted, o.low, o.high, o.achieved, o.level, o.runs, o.factor, o.acte
     coalesce(d.user, ''), d.before_low, d.partition, d.key_script_args, d.key_script, o.decision"""
 _JOINED = "CROSS JOIN decisions d ON d.id = o.decision"
 OUTCOMES = f"{_COLUMNS} FROM outcomes o {_JOINED} ORDER BY o.decision DESC LIMIT ?"
+# Of the table itself, for its index: where a user sees a part, `outcomes` is that part.
 _OF = "INDEXED BY decisions_of_user"
 _BELIEVED = "state = 'claimed' AND after_samples_per_s IS NOT NULL"
-OUTCOMES_OF_USER = f"""{_COLUMNS} FROM decisions d {_OF} CROSS JOIN outcomes o ON o.decision = d.id
+OUTCOMES_OF_USER = f"""{_COLUMNS} FROM main.decisions d {_OF}
+CROSS JOIN outcomes o ON o.decision = d.id
 WHERE d.user = :user AND d.state = 'claimed' AND d.after_samples_per_s IS NOT NULL
-AND d.id > coalesce((SELECT id FROM decisions {_OF} WHERE user = :user AND {_BELIEVED}
+AND d.id > coalesce((SELECT id FROM main.decisions {_OF} WHERE user = :user AND {_BELIEVED}
     ORDER BY id DESC LIMIT 1 OFFSET {MOST_WALKED}), -1)
 ORDER BY d.id DESC"""
 # One look-up for each user, however many decisions: SELECT DISTINCT would read them all.
 _USERS = f"""
 WITH RECURSIVE people (user) AS (
-    SELECT min(user) FROM decisions {_OF} WHERE {_BELIEVED}
-    UNION ALL SELECT (SELECT min(user) FROM decisions {_OF} WHERE {_BELIEVED}
+    SELECT min(user) FROM main.decisions {_OF} WHERE {_BELIEVED}
+    UNION ALL SELECT (SELECT min(user) FROM main.decisions {_OF} WHERE {_BELIEVED}
         AND user > people.user) FROM people WHERE people.user IS NOT NULL)
 SELECT user FROM people WHERE user IS NOT NULL"""
 _USERS_NEWEST = f"""
-SELECT user, (SELECT max(id) FROM decisions {_OF} WHERE {_BELIEVED} AND user = known.user) AS newest
+SELECT user, (SELECT max(id) FROM main.decisions {_OF}
+    WHERE {_BELIEVED} AND user = known.user) AS newest
 FROM ({_USERS}) known ORDER BY newest DESC"""
 _USERS_SINCE = """
 SELECT DISTINCT d.user FROM loader_runs l CROSS JOIN runs r ON r.id = l.run

@@ -4,6 +4,7 @@ Schema of --json: report/formats.py's `document`.
 """
 
 import argparse
+import pwd
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,10 +14,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from slurm_ext.core.settings.document import Settings
+    from slurm_ext.history.store.store import History
     from slurm_ext.report.tables import Report
 
 HELP = "Write what dlqueue gained, what the cluster wastes, and how predictions came out."
 FORMATS = ("html", "md", "csv", "json")
+MOST_PAGES = 1000
 USERS = ("names", "pseudonyms", "none")
 
 
@@ -29,6 +32,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", help="runs that ended since: 7d, 12h, 2026-01-31")
     parser.add_argument("--until", help="runs that ended before: 2026-01-31T08:00")
     parser.add_argument("--account", help="only this account's runs")
+    parser.add_argument("--reader", metavar="USER", help="only what USER may see: own runs")
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="with pages of the first N jobs that it names"
+    )
     parser.add_argument("--users", choices=USERS, help="how people are called (report.users)")
 
 
@@ -43,11 +50,12 @@ def run(args: argparse.Namespace) -> int:
     form = _format(args)
     if form == "html":
         plots.require()
+    _check_jobs(args, form, args.users or settings["report.users"])
     site = Path(settings["report.templates"]) if settings["report.templates"] else None
     with _progress() as told:
-        report = _asked(args, settings, told)
+        report, pages = _asked(args, settings, told)
         told("writing")
-        text, faults = written(report, form, site)
+        text, faults = written(report, form, site, pages)
     for fault in faults:
         print(f"dlqueue report: {fault}", file=sys.stderr)
     if args.output is None:
@@ -57,18 +65,47 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _asked(args: argparse.Namespace, settings: "Settings", told: Callable[[str], None]) -> "Report":
+def _check_jobs(args: argparse.Namespace, form: str, users: str) -> None:
+    from slurm_ext.core.errors import UsageError
+
+    if args.jobs is None:
+        return
+    if not 1 <= args.jobs <= MOST_PAGES:
+        raise UsageError(f"--jobs {args.jobs} is not a number from 1 to {MOST_PAGES}")
+    if form != "html" or args.output is None:
+        raise UsageError("--jobs writes pages beside a page: name one with --output FILE.html")
+    if users != "names":
+        raise UsageError(f"--jobs names jobs and people, and users are {users} (report.users)")
+
+
+def _opened(args: argparse.Namespace, settings: "Settings") -> "History":
+    """The history, or the reader's part of it."""
     from slurm_ext.core.errors import UsageError
     from slurm_ext.history.store.store import open_history
+    from slurm_ext.history.views.visible import Viewer, open_visible
+
+    path, wait_ms = settings.state_dir / "history.db", settings["history.busy_timeout_ms"]
+    if args.reader is None:
+        return open_history(path, busy_timeout_ms=wait_ms, read_only=True)
+    try:
+        uid = pwd.getpwnam(args.reader).pw_uid
+    except (KeyError, ValueError):
+        raise UsageError(f"--reader {args.reader!r} is no user of this machine") from None
+    return open_visible(path, Viewer(user=args.reader, uid=uid), busy_timeout_ms=wait_ms)
+
+
+def _asked(
+    args: argparse.Namespace, settings: "Settings", told: Callable[[str], None]
+) -> "tuple[Report, dict[int, str]]":
+    """The report, and links to the pages of its jobs, which are written."""
+    from slurm_ext.core.errors import UsageError
     from slurm_ext.report.build import report_of
 
     since_s, until_s = (_seconds(args, name) for name in ("since", "until"))
     if since_s is not None and until_s is not None and since_s >= until_s:
         raise UsageError(f"--since {args.since} is not before --until {args.until}")
-    path = settings.state_dir / "history.db"
-    timeout_ms = settings["history.busy_timeout_ms"]
-    with open_history(path, busy_timeout_ms=timeout_ms, read_only=True) as history:
-        return report_of(
+    with _opened(args, settings) as history:
+        report = report_of(
             history,
             settings,
             since_s=since_s,
@@ -77,6 +114,11 @@ def _asked(args: argparse.Namespace, settings: "Settings", told: Callable[[str],
             users=args.users,
             progress=told,
         )
+        if args.jobs is None:
+            return report, {}
+        from slurm_ext.cli.report.job_pages import write_pages
+
+        return report, write_pages(history, report, args.output, args.jobs, told)
 
 
 def _format(args: argparse.Namespace) -> str:

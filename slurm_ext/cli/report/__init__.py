@@ -1,0 +1,1 @@
+"""`dlqueue report`: the report, and pages of the jobs that it names."""
