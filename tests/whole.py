@@ -144,8 +144,9 @@ def advisor_says(slurm: Sandbox, request: bytes) -> dict[str, Any]:
 
 
 def advisor_runs(slurm: Sandbox) -> int:
-    """How many runs the advisor answers from; -1 while nobody answers."""
-    return int(advisor_says(slurm, encode_request("ping")).get("runs", -1))
+    """How many runs the advisor answers from; -1 while nobody answers, or knows no limits."""
+    said = advisor_says(slurm, encode_request("ping"))
+    return int(said["runs"]) if said.get("limits") else -1
 
 
 def teach(slurm: Sandbox, job_name: str) -> None:
@@ -167,6 +168,7 @@ def learn(slurm: Sandbox, record: Mapping[str, Any]) -> None:
     like = Submission(**who, user_id=0, num_tasks=1, script="#!/bin/sh\ntrue\n")
     request = encode_request("predict", like)
     until(lambda: advisor_says(slurm, request).get("runs") == ALIKE, "the advisor has not learned")
+    until(lambda: advisor_runs(slurm) >= 0, "the advisor knows no limits")
 
 
 def waiting_run(job_name: str, job_id: int) -> dict[str, Any]:

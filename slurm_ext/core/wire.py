@@ -9,7 +9,8 @@ write 32 KiB as JSON. It has "rests":N too: the times that its breaker has opene
 since slurmctld read dlqueue.lua.
 
 `kind` is `submit` (from slurmctld), `predict` or `what_if` (from people: nothing is recorded), or
-`ping`. Field names of `job` are those of `Submission`; absent means unset. Golden lines:
+`ping`, whose reply has "runs", "model" and "limits": false until Slurm's limits are read, and jobs
+go as written. Field names of `job` are those of `Submission`; absent means unset. Golden lines:
 tests/golden/wire.
 """
 

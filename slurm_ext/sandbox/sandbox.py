@@ -156,6 +156,7 @@ class Sandbox(SandboxClient):
         for daemon in daemons(self.plan):
             if daemon.name not in slurmds and daemon.name not in controls:
                 self._launch(daemon.name)
+                self._set_up(daemon.name)
         self.report(f"starting {len(slurmds)} slurmd")
         for name in slurmds:
             control.ask(self.layout, "start", name=name)
@@ -164,10 +165,13 @@ class Sandbox(SandboxClient):
             self._launch(name)
 
     def _launch(self, name: str) -> None:
-        """Start a daemon, wait until it serves, then set up its database."""
+        """Start a daemon, and wait until it serves."""
         self.report(f"starting {name}")
         control.ask(self.layout, "start", name=name)
         self.until(lambda: self._serves(name), f"{name} does not serve", name=name)
+
+    def _set_up(self, name: str) -> None:
+        """Fill the database that a daemon of accounting needs, which it keeps when it ends."""
         if name == "mariadbd":
             database.grant(self.plan)
         elif name == "slurmdbd":

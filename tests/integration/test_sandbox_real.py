@@ -151,6 +151,9 @@ def test_accounting_knows_the_job(make_sandbox: MakeSandbox) -> None:
     assert sandbox.wait(job) == "FAILED"
     ask = ["sacct", "-X", "-n", "-P", "-j", str(job), "-o", "JobName,State,ExitCode"]
     until(lambda: sandbox.run(ask).stdout.strip() == "counted|FAILED|3:0", "sacct does not know")
+    for daemon in ("slurmdbd", "mariadbd"):  # what they hold is there again
+        sandbox.restart(daemon)
+    until(lambda: "counted" in sandbox.run(ask, check=False).stdout, "accounting has forgotten")
 
 
 @pytest.mark.root

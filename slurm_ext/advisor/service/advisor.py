@@ -68,6 +68,7 @@ class Advisor:
         self.journal = journal
         self.runs = RunTable()
         self.rules = ClusterRules()
+        self.knows_limits = True  # False until `rules` are read from a Slurm that is there
         self.priors = Priors()
         self.factors: Factors = {}
         self.standings = Standings()
@@ -108,6 +109,7 @@ class Advisor:
             request = self._decoded(line, digest)
         if request is None:
             about = {"runs": len(self.runs), "model": self.priors.name}
+            about["limits"] = self.knows_limits
             return "ping", encode_reply(None, _NO_EDITS, None, **about)
         if request.kind == "submit":
             if not trusted:
@@ -140,6 +142,9 @@ class Advisor:
     def _submit(self, request: CachedRequest) -> bytes:
         if os.path.exists(self.settings["paths.kill_file"]):  # noqa: PTH110 (a microsecond counts)
             self.counters.decisions["none", "switched_off"] += 1
+            return encode_reply(None, _NO_EDITS, None)
+        if not self.knows_limits:  # a worker too many is one that the job has no memory for
+            self.counters.decisions["none", "limits_unknown"] += 1
             return encode_reply(None, _NO_EDITS, None)
         token = f"d1-{os.urandom(8).hex()}"
         response = self._respond(request, token)

@@ -1,14 +1,17 @@
 """The thread that reads every partition's rules; the answering thread never waits for Slurm."""
 
 import logging
+import shutil
 import threading
 
 from slurm_ext.advisor.limits.rules import client_of, read_rules
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.core.errors import SlurmError
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.slurm_place import slurm_bin
 
 EVERY_S = 60.0
-RETRY_S = 2.0  # the advisor usually starts before slurmctld does
+RETRY_S = 0.5  # the advisor usually starts before slurmctld does
 FIRST_S = 2.0  # a slurmctld that is there answers in milliseconds; without one nobody submits
 log = logging.getLogger(__name__)
 
@@ -19,6 +22,7 @@ class RulesReader(threading.Thread):
     def __init__(self, advisor: Advisor) -> None:
         super().__init__(name="rules", daemon=True)
         self._advisor = advisor
+        advisor.knows_limits = not _is_there(advisor.settings)
         self._stop_asked, self._looked = threading.Event(), threading.Event()
         self._said = ""
 
@@ -46,9 +50,14 @@ class RulesReader(threading.Thread):
                 log.warning("limits stay as they were: %s", error, exc_info=fault)
             self._said = repr(error)
             return False
-        self._said = ""
+        self._said, self._advisor.knows_limits = "", True
         return True
 
     def stop(self) -> None:
         """End soon."""
         self._stop_asked.set()
+
+
+def _is_there(settings: Settings) -> bool:
+    """True if this machine has Slurm's commands: only then are limits to come."""
+    return shutil.which("scontrol", path=slurm_bin(settings) or None) is not None

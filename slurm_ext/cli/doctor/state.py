@@ -44,7 +44,7 @@ def advisor(settings: Settings) -> Iterator[Finding]:
             client.settimeout(1)
             client.connect(where)
             client.sendall(encode_request("ping"))
-            answered = client.recv(4096).startswith(b"{")
+            said = client.recv(4096)
     except PermissionError:
         advice = "only root and SlurmUser may ask; advisor.socket_mode = 438 lets everybody"
         yield Finding("advisor", WARN, f"{where}: not for you", advice)
@@ -61,7 +61,10 @@ def advisor(settings: Settings) -> Iterator[Finding]:
         )
     else:
         advice = "something else listens there: see paths.socket"
-        yield judged("advisor", answered, where, advice, FAIL)
+        yield judged("advisor", said.startswith(b"{"), where, advice, FAIL)
+        if b'"limits":false' in said:
+            advice = "jobs are submitted as written meanwhile; its log says what Slurm answers"
+            yield Finding("limits", FAIL, "the advisor could not read Slurm's limits yet", advice)
 
 
 def _stands_by(settings: Settings) -> Finding | None:

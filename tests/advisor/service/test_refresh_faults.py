@@ -1,5 +1,6 @@
 """The advisor's helpers outlive whatever they meet: what is known stays in use."""
 
+import json
 import logging
 import threading
 from pathlib import Path
@@ -12,8 +13,11 @@ from slurm_ext.advisor.service import rules_reader
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.refresh import Refresher
 from slurm_ext.advisor.service.rules_reader import RulesReader
+from slurm_ext.advisor.service.warm_up import JOB
+from slurm_ext.core.errors import SlurmError
 from slurm_ext.core.records import Level
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.wire import encode_request
 from slurm_ext.history.store.store import open_history
 from tests.history.conftest import add_run, insert
 from tests.whole import until
@@ -85,6 +89,31 @@ def test_limits_are_read_again_whatever_stood_in_the_way(
     reader.stop()
     reader.join(0)
     assert said(caplog) == ["limits stay as they were: 'gres'"]
+
+
+def test_jobs_go_as_written_until_limits_are_known(
+    advisor: Advisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slurmctld that submits and does not answer yet: nobody knows what memory a job gets."""
+
+    def read(_client: object) -> ClusterRules:
+        if not answers:
+            raise SlurmError("scontrol show node", 1, "Unable to contact slurm controller")
+        return ClusterRules()
+
+    answers: list[bool] = []
+    monkeypatch.setattr(rules_reader, "read_rules", read)
+    monkeypatch.setattr(rules_reader, "_is_there", lambda _: True)
+    reader = RulesReader(advisor)
+    assert not reader.look()
+    assert not advisor.knows_limits
+    line = encode_request("submit", JOB)
+    assert json.loads(advisor.reply(line, trusted=True)[0])["edits"] == {}
+    assert advisor.counters.decisions == {("none", "limits_unknown"): 1}
+    answers.append(True)
+    assert reader.look()
+    assert advisor.knows_limits
+    assert json.loads(advisor.reply(encode_request("ping"), trusted=True)[0])["limits"]
 
 
 def test_limits_are_known_before_the_first_answer(
