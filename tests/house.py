@@ -64,7 +64,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         "windows",
         "site",
     ),
-    "spatial": ("planning", "calls", ""),
+    "spatial": ("geometry", "planning", "calls", "measuring", ""),
     "history": ("", "store", "ingest", "imports", "views"),
     "model": (
         "",

@@ -35,6 +35,9 @@ def arguments():
     parser.add_argument("--batch", type=int, default=1, help="samples of a step on one group")
     parser.add_argument("--accumulate", type=int, default=1, help="steps between updates")
     parser.add_argument("--mesh", help="data x space, as 1x2x1x1; without it, chosen")
+    parser.add_argument(
+        "--overlap", default="", help="convolutions, as a,b; or auto: where it pays"
+    )
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     parser.add_argument("--workers", type=int, default=0)
@@ -77,14 +80,17 @@ def waves(size, seed):
 
 
 def divided(args, device):
-    """Groups of data and parts of space: as told, or the quickest that fits."""
-    if args.mesh:
-        data, *space = (int(part) for part in args.mesh.split("x"))
-        return data, space
-    samples = args.batch * dist.get_world_size()
-    return choose_mesh(
-        lambda sizes: network(args.network, sizes[0])[0].to(device), (args.size,) * 3, samples
+    """The mesh, and layers that compute while their halo travels: as told, or the quickest."""
+    told = args.mesh and tuple(int(part) for part in args.mesh.split("x"))
+    if told and args.overlap != "auto":
+        return Mesh(told[0], told[1:]), [name for name in args.overlap.split(",") if name]
+    chosen = choose_mesh(
+        lambda sizes: network(args.network, sizes[0])[0].to(device),
+        (args.size,) * 3,
+        args.batch * (told[0] if told else dist.get_world_size()),
+        among=lambda one: not told or (one.data, *one.space) == told,
     )
+    return Mesh(chosen.data, chosen.space), chosen.overlap
 
 
 def train(args, mesh, model, criterion, data, device):
@@ -122,11 +128,11 @@ def step(args, model, loss_of, optimizer, number, batch, device):
 def main():
     args = arguments()
     device = start()
-    mesh = Mesh(*divided(args, device))
+    mesh, overlap = divided(args, device)
     model, criterion = network(args.network, args.size)
     if args.check:
         check(model.to(device), torch.randn(1, 1, *[args.size] * 3).to(device), mesh)
-    model = DistributedDataParallel(parallelise(model.to(device), mesh))
+    model = DistributedDataParallel(parallelise(model.to(device), mesh, overlap=overlap))
     train(args, mesh, model, criterion, Slabs(mesh, *volumes(args, mesh.rank)), device)
     dist.destroy_process_group()
 

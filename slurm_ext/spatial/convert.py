@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import nn
 
-from slurm_ext.spatial import norms
+from slurm_ext.spatial import convolution, norms
 from slurm_ext.spatial.calls.arguments import tensors
 from slurm_ext.spatial.dropout import Masks
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
 from slurm_ext.spatial.guard import SLAB, WHOLE, CallWatch, is_whole, marked
 from slurm_ext.spatial.layouts import Layouts
 from slurm_ext.spatial.rules import CONTAINERS, DROPOUTS, GATHERING, rule_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from slurm_ext.spatial.mesh import Mesh
 
@@ -37,15 +37,18 @@ def parallelise(
     trusted: tuple[type[nn.Module], ...] = (),
     sync_batch_norm: bool = False,
     seed: int = 0,
+    overlap: Collection[str] = (),
 ) -> Model:
     """Make `model` work on slabs, in place, and return it; wrap it in DistributedDataParallel next.
 
     Its forward takes this rank's slab, `x[..., *mesh.slab(sizes)]`, and returns this rank's part of
     the result, or all of it after flattening or global pooling. `trusted` are types of the user's
     own that work voxel by voxel. Batch norm is over the samples of this rank's group; with
-    `sync_batch_norm`, or as SyncBatchNorm, over all groups. `seed` is for dropout. Raises
-    SpatialError that lists each module it cannot convert.
+    `sync_batch_norm`, or as SyncBatchNorm, over all groups. `seed` is for dropout.
+    `overlap` names convolutions that compute while their halo travels: `choose_mesh` tells where
+    that pays. Raises SpatialError that lists each module it cannot convert.
     """
+    _refuse_unknown(model, overlap)
     refused = [
         f"{name or 'model'} ({type(m).__name__}): {why}"
         for name, m, why in _refused(model, trusted)
@@ -59,6 +62,8 @@ def parallelise(
         rule = rule_of(type(layer))
         if rule is norms.batch_norm and sync_batch_norm:
             rule = norms.synced_batch_norm
+        if rule is convolution.convolve and name in overlap:
+            rule = convolution.convolve_meanwhile
         if isinstance(layer, trusted):
             layer.forward = partial(_trust, guard, layer.forward)
         elif type(layer) in DROPOUTS:
@@ -68,6 +73,13 @@ def parallelise(
     model.forward = partial(_pass, model, model.forward, layouts, guard)
     setattr(model, DIVIDED, str(mesh))
     return model
+
+
+def _refuse_unknown(model: nn.Module, overlap: Collection[str]) -> None:
+    known = {n for n, m in model.named_modules() if rule_of(type(m)) is convolution.convolve}
+    if not known.issuperset(overlap):
+        wrong = ", ".join(sorted({*overlap} - known))
+        raise SpatialError(f"overlap: {wrong}: no convolution of this model")
 
 
 def _refused(model: nn.Module, trusted: tuple[type, ...]) -> Iterator[tuple[str, nn.Module, str]]:

@@ -12,9 +12,11 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from slurm_ext.spatial.errors import SpatialError
-from slurm_ext.spatial.halo import fetch, folded, joined
-from slurm_ext.spatial.window import Edge, KernelWindow, edge, halos, spreading_halos
+from slurm_ext.spatial.geometry.errors import SpatialError
+from slurm_ext.spatial.geometry.pieces import Pieces, pieces
+from slurm_ext.spatial.geometry.window import Edge, KernelWindow, edge, halos, spreading_halos
+from slurm_ext.spatial.halo import fetch, folding, joined, landed
+from slurm_ext.spatial.overlap import overlapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,10 +37,29 @@ def convolve(layer: Convolution, mesh: Mesh, x: torch.Tensor, layout: Layout) ->
     return _convolved(layer, mesh, x, edges, windows)
 
 
+def convolve_meanwhile(
+    layer: Convolution, mesh: Mesh, x: torch.Tensor, layout: Layout
+) -> torch.Tensor:
+    """The same, computing while planes travel; where no output can do without them, as `convolve`.
+
+    In the backward pass the gradient of weights is computed while that of planes goes home.
+    """
+    windows = [kernel_window(layer, axis) for axis in range(len(layout))]
+    edges = window_edges(windows, mesh, layout)
+    found = [pieces(windows[one.axis], one.halo, x.shape[one.dim]) for one in edges]
+    parts = [one for one in found if one is not None]
+    if all(one.is_empty for one in edges) or len(parts) < len(edges):
+        return convolve(layer, mesh, x, layout)
+    return _convolved(layer, mesh, x, edges, windows, parts=parts)
+
+
 def spread(layer: Transposed, mesh: Mesh, x: torch.Tensor, layout: Layout) -> torch.Tensor:
     """A transposed convolution, this rank's part of the result."""
     windows = [kernel_window(layer, axis) for axis in range(len(layout))]
     split = [axis for axis, parts in enumerate(mesh.space) if parts > 1]
+    for window, sizes, more in zip(windows, layout, layer.output_padding, strict=True):
+        if window.spread(sum(sizes)) + more < 1:
+            raise SpatialError(f"of {sum(sizes)} planes it would make no output")
     found = {
         axis: spreading_halos(windows[axis], layer.output_padding[axis], layout[axis])
         for axis in split
@@ -83,39 +104,55 @@ def _convolved(
     edges: Sequence[Edge],
     windows: Sequence[KernelWindow],
     output_padding: Sequence[int] | None = None,
+    parts: Sequence[Pieces] = (),
 ) -> torch.Tensor:
-    """The slab with its halo, convolved; transposed with an `output_padding`."""
+    """The slab with its halo, convolved; transposed with an `output_padding`; with `parts`, so."""
     split = {edge.axis for edge in edges}
     padding = [0 if axis in split else w.left for axis, w in enumerate(windows)]
     more = list(output_padding or [0] * len(windows))
     how = [layer.stride, padding, layer.dilation, output_padding is not None, more, layer.groups]
     x, weight, bias = (_as_autocast(t) for t in (x, layer.weight, layer.bias))
-    y: torch.Tensor = _Convolve.apply(x, weight, bias, edges, mesh, how)  # type: ignore[no-untyped-call]  # torch's
+    y: torch.Tensor = _Convolve.apply(x, weight, bias, (edges, parts), mesh, how)  # type: ignore[no-untyped-call]  # torch's
     return y
 
 
 class _Convolve(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: Any, edges: Any, mesh: Any, how: Any
+        ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: Any, cut: Any, mesh: Any, how: Any
     ) -> torch.Tensor:
-        planes = fetch(x, edges, mesh, 0.0)
+        edges, parts = cut
+        if parts:
+            y, planes = overlapped(
+                x, edges, parts, mesh, lambda wide: torch.convolution(wide, weight, bias, *how)
+            )
+        else:
+            planes = fetch(x, edges, mesh, 0.0)
+            y = torch.convolution(joined(x, edges, planes, 0.0), weight, bias, *how)
         ctx.save_for_backward(x, weight, *planes)
-        ctx.edges, ctx.mesh, ctx.how = edges, mesh, how
+        ctx.edges, ctx.mesh, ctx.how, ctx.at_once = edges, mesh, how, not parts
         ctx.bias_sizes = None if bias is None else list(bias.shape)
-        return torch.convolution(joined(x, edges, planes, 0.0), weight, bias, *how)
+        return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
         x, weight, *planes = ctx.saved_tensors
-        wants_x, *_ = wants = ctx.needs_input_grad[:3]
+        wants_x, *wants = ctx.needs_input_grad[:3]
         wide = joined(x, ctx.edges, planes, 0.0)
-        dx, dweight, dbias = torch.ops.aten.convolution_backward(
-            grad, wide, weight, ctx.bias_sizes, *ctx.how, wants
-        )
-        home = folded(dx, ctx.edges, ctx.mesh) if wants_x else None
-        return home, dweight, dbias, None, None, None
+
+        def gradients(wanted: list[bool]) -> list[Any]:
+            found: list[Any] = torch.ops.aten.convolution_backward(
+                grad, wide, weight, ctx.bias_sizes, *ctx.how, wanted
+            )
+            return found
+
+        dx, *own = gradients([wants_x, *(want and ctx.at_once for want in wants)])
+        home = folding(dx, ctx.edges, ctx.mesh) if wants_x else None
+        if not ctx.at_once and any(wants):
+            next(home, None) if home else None
+            _, *own = gradients([False, *wants])
+        return home and landed(home), *own, None, None, None
 
 
 def kernel_window(layer: Any, axis: int) -> KernelWindow:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
 
 if TYPE_CHECKING:
     from slurm_ext.spatial.mesh import Mesh

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from slurm_ext.spatial.calls.arguments import Call, tensors
 from slurm_ext.spatial.calls.objections import objection
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
 
 MARK = "_dlqueue_part"  # an attribute of tensors
 SLAB, WHOLE = "slab", "whole"

@@ -6,16 +6,17 @@ talks to a diagonal neighbour.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
+    from slurm_ext.spatial.geometry.window import Edge
     from slurm_ext.spatial.mesh import Mesh
-    from slurm_ext.spatial.window import Edge
 
 Planes = list[torch.Tensor]
 """Of each edge in turn: those of the previous part, those of the next one."""
@@ -30,13 +31,17 @@ def fetch(x: torch.Tensor, edges: Sequence[Edge], mesh: Mesh, fill: float) -> Pl
     """Send and receive the planes of all edges."""
     planes: Planes = []
     for edge in edges:
-        size = x.shape[edge.dim]
-        down = x.narrow(edge.dim, 0, edge.to_prev)
-        up = x.narrow(edge.dim, size - edge.to_next, edge.to_next)
-        got = swap(mesh, edge, down, up, edge.halo.from_prev, edge.halo.from_next)
+        got = depart(x, edge, mesh).arrive()
         planes += got
         x = joined(x, [edge], got, fill)
     return planes
+
+
+def depart(x: torch.Tensor, edge: Edge, mesh: Mesh) -> Flight:
+    """Send the planes of one edge on their way."""
+    down = x.narrow(edge.dim, 0, edge.to_prev)
+    up = x.narrow(edge.dim, x.shape[edge.dim] - edge.to_next, edge.to_next)
+    return swap(mesh, edge, down, up, edge.halo.from_prev, edge.halo.from_next)
 
 
 def joined(x: torch.Tensor, edges: Sequence[Edge], planes: Planes, fill: float) -> torch.Tensor:
@@ -55,6 +60,13 @@ def joined(x: torch.Tensor, edges: Sequence[Edge], planes: Planes, fill: float) 
 
 def folded(grad: torch.Tensor, edges: Sequence[Edge], mesh: Mesh) -> torch.Tensor:
     """The gradient of `x`: what the planes of neighbours got goes home and is added there."""
+    return landed(folding(grad, edges, mesh))
+
+
+def folding(
+    grad: torch.Tensor, edges: Sequence[Edge], mesh: Mesh
+) -> Generator[None, None, torch.Tensor]:
+    """As `folded`, handing over whenever planes are on their way: time for other work."""
     for edge in reversed(edges):
         if edge.is_empty:
             continue
@@ -62,32 +74,57 @@ def folded(grad: torch.Tensor, edges: Sequence[Edge], mesh: Mesh) -> torch.Tenso
         planes = [halo.pad_left, halo.from_prev, 0, halo.from_next, halo.pad_right]
         planes[2] = grad.shape[dim] - sum(planes)
         _, low, middle, high, _ = torch.split(grad, planes, dim)
+        flight = swap(mesh, edge, low, high, edge.to_prev, edge.to_next)
+        yield
         middle = _with_zeros(middle, dim, halo.crop)
-        below, above = swap(mesh, edge, low, high, edge.to_prev, edge.to_next)
+        below, above = flight.arrive()
         middle.narrow(dim, 0, edge.to_prev).add_(below)
         middle.narrow(dim, middle.shape[dim] - edge.to_next, edge.to_next).add_(above)
         grad = middle
     return grad
 
 
+def landed(work: Generator[None, None, torch.Tensor]) -> torch.Tensor:
+    """The result of `folding`, when all planes are home."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: torch.Tensor = end.value
+            return found
+
+
+@dataclass(frozen=True)
+class Flight:
+    """Planes on their way; what is sent lives until they have arrived."""
+
+    planes: Planes
+    sent: Planes
+    requests: Sequence[Any]
+
+    def arrive(self) -> Planes:
+        """Wait; the planes of the previous part, and of the next one."""
+        for request in self.requests:
+            request.wait()
+        return self.planes
+
+
 def swap(
     mesh: Mesh, edge: Edge, down: torch.Tensor, up: torch.Tensor, below: int, above: int
-) -> Planes:
+) -> Flight:
     """Send `down` to the previous part and `up` to the next; so many planes come from each."""
-    got, calls = [], []
-    for step, sent, count in ((-1, down, below), (1, up, above)):
-        shape = [*sent.shape]
+    got, kept, calls = [], [], []
+    for step, given, count in ((-1, down, below), (1, up, above)):
+        shape = [*given.shape]
         shape[edge.dim] = count
-        received = sent.new_empty(shape)
-        got.append(received)
+        got.append(given.new_empty(shape))
         peer = mesh.neighbour(edge.axis, step)
-        if sent.shape[edge.dim]:
-            calls.append(dist.P2POp(dist.isend, sent.contiguous(), peer, mesh.group))
+        if given.shape[edge.dim]:
+            kept.append(given.contiguous())
+            calls.append(dist.P2POp(dist.isend, kept[-1], peer, mesh.group))
         if count:
-            calls.append(dist.P2POp(dist.irecv, received, peer, mesh.group))
-    for request in dist.batch_isend_irecv(calls) if calls else ():
-        request.wait()
-    return got
+            calls.append(dist.P2POp(dist.irecv, got[-1], peer, mesh.group))
+    return Flight(got, kept, dist.batch_isend_irecv(calls) if calls else ())
 
 
 def _border(x: torch.Tensor, dim: int, planes: int, fill: float) -> torch.Tensor:

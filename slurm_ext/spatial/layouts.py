@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
 from slurm_ext.spatial.mesh import fitting
 
 if TYPE_CHECKING:

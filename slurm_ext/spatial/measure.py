@@ -16,14 +16,16 @@ import json
 import sys
 import time
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
 from slurm_ext.spatial.convolution import kernel_window
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
+from slurm_ext.spatial.measuring.layer_calls import LayerCall, layer_calls, shares
+from slurm_ext.spatial.measuring.link import link
 from slurm_ext.spatial.planning.choose import meshes, volume_of
 from slurm_ext.spatial.planning.profile import ClusterProfile, HaloLayer, NetworkProfile
 from slurm_ext.spatial.pooling import pool_windows
@@ -31,6 +33,7 @@ from slurm_ext.spatial.pooling import pool_windows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from slurm_ext.spatial.geometry.window import KernelWindow
     from slurm_ext.spatial.planning.cost import MeshCost
 
     Sizes = tuple[int, ...]
@@ -53,13 +56,13 @@ def profile(
     crops = crops or [(largest // part,) * len(sizes) for part in (2, 1)]
     models = [build(crop) for crop in crops]
     pairs = [(m, _input(m, channels, crop)) for m, crop in zip(models, crops, strict=True)]
-    inputs = _inputs(*pairs[1])
+    calls = layer_calls(*pairs[1])
     saved = saved_bytes(*pairs[1]) - saved_bytes(*pairs[0])
     voxels = [prod(crop) for crop in crops]
     times = [_seconds(*pair) for pair in pairs]
     each = max(0.0, (times[1] - times[0]) / (voxels[1] - voxels[0]))
     weights = float(sum(p.numel() * p.element_size() for p in build(sizes).parameters()))
-    shapes = [tuple(x.shape[2:]) for _, x in inputs if x.dim() == len(sizes) + 2]
+    shapes = [tuple(c.input.shape[2:]) for c in calls if c.input.dim() == len(sizes) + 2]
     return NetworkProfile(
         sizes=sizes,
         strides=tuple(max(n // max(1, s[a]) for s in shapes) for a, n in enumerate(crops[1])),
@@ -69,30 +72,45 @@ def profile(
         input_bytes=float(channels * 4 * prod(sizes)),
         fixed_s=max(0.0, times[0] - each * voxels[0]),
         voxel_s=each,
-        norm_channels=tuple(x.shape[1] for layer, x in inputs if isinstance(layer, NORMS)),
-        layers=tuple(_halo_layers(inputs, crops[1])),
+        norm_channels=tuple(c.input.shape[1] for c in calls if isinstance(c.layer, NORMS)),
+        layers=tuple(_halo_layers(calls, crops[1])),
     )
 
 
 def choose_mesh(
-    build: Build, sizes: Sizes, samples: int, cluster: ClusterProfile | None = None
-) -> tuple[int, Sizes]:
-    """Data and space for all ranks that have joined; `samples` is the global batch.
+    build: Build,
+    sizes: Sizes,
+    samples: int,
+    cluster: ClusterProfile | None = None,
+    among: Callable[[MeshCost], bool] = lambda _: True,
+) -> MeshCost:
+    """Data and space for all ranks that have joined, and the layers that shall overlap.
 
-    The first rank measures and decides for all. Raises SpatialError, on all ranks, if no mesh does.
+    `samples` is the global batch; without a `cluster`, links are measured. The first rank measures
+    the network and decides for all. Raises SpatialError, on all ranks, if no mesh does.
     """
     world = dist.get_world_size()
+    cluster = cluster or measured_cluster()
     choice: list[MeshCost | None] = [None]
     if dist.get_rank() == 0:
-        found = meshes(profile(build, sizes), cluster or ClusterProfile(), world, samples)
-        choice = [found[0] if found else None]
+        found = meshes(profile(build, sizes), cluster, world, samples)
+        choice = [next(filter(among, found), None)]
     dist.broadcast_object_list(choice)
     best = choice[0]
     if best is None:
         raise SpatialError(
             f"no mesh of {world} ranks divides {samples} samples of {'x'.join(map(str, sizes))}"
         )
-    return best.data, best.space
+    return best
+
+
+def measured_cluster() -> ClusterProfile:
+    """The links between the ranks that have joined: all as slow as the slowest pair."""
+    if dist.get_world_size() == 1:
+        return ClusterProfile()
+    gpu = dist.get_backend() == "nccl"
+    latency, speed = link(torch.device("cuda" if gpu else "cpu"))
+    return ClusterProfile(latency_s=latency, inside_bytes_s=speed, between_bytes_s=speed)
 
 
 def saved_bytes(model: nn.Module, x: torch.Tensor) -> int:
@@ -112,38 +130,23 @@ def saved_bytes(model: nn.Module, x: torch.Tensor) -> int:
     return sum(kept.values())
 
 
-def _inputs(model: nn.Module, x: torch.Tensor) -> list[tuple[nn.Module, torch.Tensor]]:
-    """Each layer that is called, with the shape of its input."""
-    found: list[tuple[nn.Module, torch.Tensor]] = []
-
-    def note(layer: nn.Module, args: tuple[Any, ...]) -> None:
-        if args and isinstance(args[0], torch.Tensor):
-            found.append((layer, args[0].detach().to("meta")))
-
-    hooks = [m.register_forward_pre_hook(note) for m in model.modules() if not [*m.children()]]
-    with torch.no_grad():
-        model(x)
-    for hook in hooks:
-        hook.remove()
-    return found
-
-
-def _halo_layers(
-    inputs: list[tuple[nn.Module, torch.Tensor]], crop: tuple[int, ...]
-) -> Iterator[HaloLayer]:
-    for layer, x in inputs:
-        if isinstance(layer, (*CONVOLUTIONS, *POOLS)):
-            pool, count = isinstance(layer, POOLS), len(crop)
-            windows = (
-                pool_windows(layer, count)
-                if pool
-                else [kernel_window(layer, axis) for axis in range(count)]
-            )
+def _halo_layers(calls: list[LayerCall], crop: tuple[int, ...]) -> Iterator[HaloLayer]:
+    for call, share in zip(calls, shares(calls), strict=True):
+        if isinstance(call.layer, (*CONVOLUTIONS, *POOLS)):
+            windows = _windows(call.layer, len(crop))
             before = tuple(w.left for w in windows)
             after = tuple(max(0, w.reach - w.left - w.stride) for w in windows)
             if any(before) or any(after):
+                x, own = call.input, share if isinstance(call.layer, CONVOLUTIONS) else 0.0
                 strides = tuple(n // m for n, m in zip(crop, x.shape[2:], strict=True))
-                yield HaloLayer(strides, x.shape[1] * x.element_size(), before, after)
+                voxel = x.shape[1] * x.element_size()
+                yield HaloLayer(strides, voxel, before, after, call.name, own)
+
+
+def _windows(layer: nn.Module, count: int) -> list[KernelWindow]:
+    if isinstance(layer, POOLS):
+        return pool_windows(layer, count)
+    return [kernel_window(layer, axis) for axis in range(count)]
 
 
 def _seconds(model: nn.Module, x: torch.Tensor) -> float:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 import torch.distributed as dist
 
-from slurm_ext.spatial.errors import SpatialError
-from slurm_ext.spatial.window import split
+from slurm_ext.spatial.geometry.errors import SpatialError
+from slurm_ext.spatial.geometry.window import split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

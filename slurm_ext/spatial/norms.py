@@ -15,7 +15,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 from slurm_ext.spatial.convolution import serial
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
 
 if TYPE_CHECKING:
     from slurm_ext.spatial.collectives import Layout

@@ -7,6 +7,7 @@ with its halo would be a second copy of the activations.
 from __future__ import annotations
 
 from functools import partial
+from operator import lt
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,14 +17,14 @@ from torch.nn import functional
 
 from slurm_ext.spatial.collectives import summed, whole
 from slurm_ext.spatial.convolution import serial, window_edges
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
+from slurm_ext.spatial.geometry.window import KernelWindow
 from slurm_ext.spatial.halo import folded, grown
-from slurm_ext.spatial.window import KernelWindow
 
 if TYPE_CHECKING:
     from slurm_ext.spatial.collectives import Layout
+    from slurm_ext.spatial.geometry.window import Edge
     from slurm_ext.spatial.mesh import Mesh
-    from slurm_ext.spatial.window import Edge
 
 MaxPool = nn.MaxPool1d | nn.MaxPool2d | nn.MaxPool3d
 AveragePool = nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool3d
@@ -45,6 +46,8 @@ def average_pool(layer: AveragePool, mesh: Mesh, x: torch.Tensor, layout: Layout
     if layer.ceil_mode or getattr(layer, "divisor_override", None):
         raise SpatialError("ceil_mode and divisor_override are not divided")
     edges, sizes = _settings(layer, mesh, layout)
+    if len(layout) == 3 and any(map(lt, map(sum, layout), sizes["kernel_size"])):
+        raise SpatialError("its windows are larger than the volume, which torch refuses in 3-D")
     call = partial(getattr(functional, f"avg_pool{len(layout)}d"), **sizes)
     y: torch.Tensor = _AveragePool.apply(x, edges, mesh, call)  # type: ignore[no-untyped-call]  # torch's
     if layer.count_include_pad or not any(_each(layer.padding, len(layout))):

@@ -8,7 +8,7 @@ from torch import nn
 
 from slurm_ext.spatial import convolution, norms, pooling
 from slurm_ext.spatial.convolution import serial
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
 
 if TYPE_CHECKING:
     import torch

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from slurm_ext.spatial.convert import parallelise
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
 from slurm_ext.spatial.guard import is_whole
 from slurm_ext.spatial.mesh import cut
 from slurm_ext.spatial.rules import DROPOUTS

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import Dataset
 from torch.utils.data.distributed import DistributedSampler
 
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
 
 if TYPE_CHECKING:
     from slurm_ext.spatial.mesh import Mesh

@@ -1,7 +1,8 @@
 """Answers of a rank for test_spatial_random.py: a chain of layers on its slab, against serial.
 
 A case is JSON: "space" (parts), "cuts" (planes of each part along each dimension), "layers" (types
-and settings), "batch", "training", "channels_last", "dense" (slabs are no views), "seed".
+and settings), "batch", "training", "channels_last", "dense" (slabs are no views), "overlap" (of
+all convolutions), "seed".
 """
 
 import copy
@@ -14,11 +15,12 @@ import torch
 from torch import nn
 
 from slurm_ext.spatial.convert import parallelise
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
 from slurm_ext.spatial.guard import is_whole
 from slurm_ext.spatial.mesh import Mesh, cut
 
 CHANNELS = 4
+CONVOLUTIONS = {"Conv1d", "Conv2d", "Conv3d"}
 RANKS = 4
 SPACES = [
     space
@@ -44,7 +46,8 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
     except (RuntimeError, ValueError) as error:
         serial = error
     try:
-        divided = parallelise(model, mesh)
+        names = [str(n) for n, (kind, _) in enumerate(case["layers"]) if kind in CONVOLUTIONS]
+        divided = parallelise(model, mesh, overlap=names if case["overlap"] else ())
         slab = cut(x, _place(case["cuts"], mesh)).detach()
         slab = (slab.clone() if case["dense"] else slab).requires_grad_()
         y = divided(slab)
@@ -73,9 +76,15 @@ def _backward(serial: torch.Tensor, y: torch.Tensor, mesh: Mesh) -> tuple[torch.
 
 def _state(plain: nn.Module, divided: nn.Module, mesh: Mesh) -> Iterator[tuple[torch.Tensor, ...]]:
     """Gradients of weights, and running statistics."""
-    for one, other in zip(plain.parameters(), divided.parameters(), strict=True):
-        yield _grad(one), mesh.sum_(_grad(other))
+    for one, other in zip(plain.modules(), divided.modules(), strict=True):
+        yield _gradients(one), mesh.sum_(_gradients(other))
     yield from zip(plain.buffers(), divided.buffers(), strict=True)
+
+
+def _gradients(layer: nn.Module) -> torch.Tensor:
+    """Of one layer: the bias before a norm has none, and rounding of what its weights have."""
+    own = [_grad(p).flatten() for p in layer.parameters(recurse=False)]
+    return torch.cat([torch.zeros(0, dtype=torch.float64), *own])
 
 
 def _grad(x: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from slurm_ext.spatial.dropout import Masks
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
 
 
 def dropped(layer: nn.Dropout, x: torch.Tensor) -> torch.Tensor:

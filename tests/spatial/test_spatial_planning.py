@@ -1,6 +1,7 @@
 """The mesh that is chosen: the best of all that divide the volume and fit into memory."""
 
 import json
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -10,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
+from slurm_ext.spatial.geometry.window import KernelWindow, halos
 from slurm_ext.spatial.launch import meeting_point, rank_of
 from slurm_ext.spatial.measure import profile, saved_bytes
 from slurm_ext.spatial.planning.choose import fewest_ranks, meshes
 from slurm_ext.spatial.planning.cost import cost
 from slurm_ext.spatial.planning.profile import ClusterProfile, HaloLayer, NetworkProfile, parse
-from slurm_ext.spatial.window import KernelWindow, halos
 
 LAYER = HaloLayer((1, 1, 1), 64, (1, 1, 1), (1, 1, 1))
 
@@ -79,6 +80,32 @@ def test_neighbours_stay_in_one_node() -> None:
     assert meshes(net, cluster, 4, 2)[0].space in {(1, 1, 2), (2, 1, 1), (1, 2, 1)}
 
 
+def halos_of(share: float, bytes_s: float, fixed_s: float) -> tuple[float, tuple[str, ...]]:
+    """Seconds that two parts wait for halos, and the layers that hide theirs."""
+    layer = replace(LAYER, name="first", share=share)
+    net = replace(network(fixed_s=fixed_s), layers=(layer, replace(layer, name="pool", share=0.0)))
+    found = cost(net, ClusterProfile(inside_bytes_s=bytes_s), 1, (2, 1, 1), 1)
+    return found.halo_s, found.overlap
+
+
+def test_halos_are_hidden_behind_the_layer_that_wants_them() -> None:
+    """Behind a third of it forward and back, and never behind a layer that computes nothing."""
+    alone, none = halos_of(0.0, 1e7, 0.0)
+    some, hiding = halos_of(0.6, 1e7, 0.0)
+    third = 0.6 * 1e-6 * 64 * 32 * 32 / 2 / 3
+    assert (none, hiding) == ((), ("first",))
+    assert alone - some == pytest.approx(third * (1 - 2 / 32) + third)
+
+
+def test_nothing_overlaps_where_it_does_not_pay() -> None:
+    """On a quick link, beside dear calls, or on slabs that are all border."""
+    assert halos_of(0.6, 1e12, 0.0)[1] == ()
+    assert halos_of(0.6, 1e8, 1.0)[1] == ()
+    thin = replace(network(), layers=(replace(LAYER, name="first", share=1.0),))
+    thin = replace(thin, sizes=(4, 32, 32))
+    assert cost(thin, ClusterProfile(inside_bytes_s=1e6), 1, (2, 1, 1), 1).overlap == ()
+
+
 def test_a_profile_is_measured_and_read_back() -> None:
     """Activations of a crop, scaled by voxels, are those of the whole volume."""
 
@@ -90,7 +117,8 @@ def test_a_profile_is_measured_and_read_back() -> None:
     whole = saved_bytes(build(()), torch.randn(1, 1, 16, 16, 16))
     assert found.activation_bytes == pytest.approx(whole, rel=0.01)
     assert found.strides == (2, 2, 2) or found.strides == (1, 1, 1)
-    assert [layer.before for layer in found.layers] == [(1, 1, 1)]
+    assert [(layer.name, layer.before) for layer in found.layers] == [("0", (1, 1, 1))]
+    assert 0 < found.layers[0].share < 1
     assert parse(json.loads(json.dumps(found.document()))) == found
 
 

@@ -121,21 +121,28 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
         "training": draw(st.booleans()),
         "channels_last": draw(st.booleans()),
         "dense": draw(st.booleans()),
+        "overlap": draw(st.booleans()),
         "seed": draw(st.integers(0, 99)),
     }
 
 
 def found(space: list[int], cuts: list[list[int]], layer: Any) -> dict[str, Any]:
     """A case of one layer that was wrong once."""
-    how = {"batch": 1, "training": True, "channels_last": True, "dense": True, "seed": 55}
+    how = {"batch": 1, "training": True, "channels_last": True, "dense": True}
+    how |= {"overlap": False, "seed": 55}
     return {"space": space, "cuts": cuts, "layers": [layer], **how}
 
 
 NORM = ("BatchNorm3d", {"num_features": CHANNELS})
 CONVOLUTION = ("Conv2d", {"in_channels": 4, "out_channels": 4, "kernel_size": 3})
+TRANSPOSED = ("ConvTranspose2d", {**CONVOLUTION[1], "kernel_size": 1, "padding": [1, 0]})
+MEANS = ("AvgPool3d", {"kernel_size": [1, 2, 1], "padding": [0, 1, 0]})
 ONE_SAMPLE = found([2, 1, 2], [[6, 6], [6], [6, 6]], NORM)  # torch's kernel mixed channels up
-TOO_LARGE = found([1, 2], [[1], [4, 4]], CONVOLUTION)  # torch's own error, on each rank another
 ONE_VALUE = found([2, 1], [[1, 1], [1]], ("InstanceNorm2d", {"num_features": CHANNELS}))
+# torch's own errors, on each rank another.
+TOO_LARGE = found([1, 2], [[1], [4, 4]], CONVOLUTION)
+THIN = found([2, 1, 1], [[6, 6], [1], [4]], MEANS)
+NOTHING = found([1, 4], [[2], [6] * 4], TRANSPOSED)
 
 
 def test_random_layers_are_exact_or_refused_by_all(ranks: Ranks) -> None:
@@ -146,6 +153,8 @@ def test_random_layers_are_exact_or_refused_by_all(ranks: Ranks) -> None:
     @example(ONE_SAMPLE)
     @example(TOO_LARGE)
     @example(ONE_VALUE)
+    @example(THIN)
+    @example(NOTHING)
     def one(case: dict[str, Any]) -> None:
         answers = ranks.ask(case)
         kinds = {kind for answer in answers for kind in answer}

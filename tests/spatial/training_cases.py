@@ -11,8 +11,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from slurm_ext.spatial import checkpoint
 from slurm_ext.spatial.convert import parallelise
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
 from slurm_ext.spatial.loss import GlobalLoss
+from slurm_ext.spatial.measure import choose_mesh
 from slurm_ext.spatial.mesh import Mesh
 from slurm_ext.spatial.verify import check
 from slurm_ext.spatial.volumes import Slabs, sampler
@@ -100,6 +101,18 @@ def case_curve(_folder: Path) -> float:
     mesh = Mesh(1, (2, 2, 1))
     model = DistributedDataParallel(parallelise(network(), mesh))
     divided = mesh_steps(model, optimizer_of(model), mesh, range(30))
+    return max(abs(a - b) for a, b in zip(serial, divided, strict=True))
+
+
+def case_overlap(_folder: Path) -> float:
+    """Convolutions that compute while halos travel, on a mesh chosen among those of four parts."""
+    serial = serial_steps(network(), range(6))
+    chosen = choose_mesh(lambda _: network().float(), SIZES, 4, among=lambda one: one.data == 1)
+    mesh = Mesh(chosen.data, chosen.space)
+    names = {"0", "4"}
+    assert names.issuperset(chosen.overlap)
+    model = DistributedDataParallel(parallelise(network(), mesh, overlap=names))
+    divided = mesh_steps(model, optimizer_of(model), mesh, range(6))
     return max(abs(a - b) for a, b in zip(serial, divided, strict=True))
 
 
@@ -240,6 +253,7 @@ def case_refused(_folder: Path) -> dict[str, str]:
         "mesh": refusal(lambda: Mesh(3, (1, 1, 1))),
         "loss": refusal(lambda: GlobalLoss(nn.KLDivLoss(), mesh)),
         "own forward": refusal(lambda: check(MeanOverSpace(), torch.randn(1, 1, 8, 4, 4), mesh)),
+        "overlap": refusal(lambda: parallelise(nn.Sequential(nn.ReLU()), mesh, overlap=["0", "x"])),
         "dtensor": refusal(_dtensor),
         "trusted wrongly": refusal(
             lambda: check(

@@ -36,8 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def recommended(args: argparse.Namespace) -> dict[str, Any]:
     """`{v, job, recommendation, others, larger}`; raises UsageError, InputError.
 
-    A mesh is {data, space, batch, memory_bytes, compute_s, halo_s, norm_s, gradient_s, input_s};
-    `larger` is the smallest space that holds one sample of twice the volume along each side.
+    A mesh is {data, space, batch, memory_bytes, compute_s, halo_s, norm_s, gradient_s, input_s,
+    overlap}, the last being layers that gain by computing while their halo travels. `larger` is the
+    smallest space that holds one sample of twice the volume along each side.
     """
     if args.ranks is None or min(args.ranks, args.batch or 1, args.ranks_per_node or 1) < 1:
         raise UsageError("--spatial wants --ranks, and numbers from 1 on")
@@ -69,7 +70,9 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"larger:   twice {sizes} along each side wants {wants}"
     if best is not None:
         mesh = "x".join(map(str, (best["data"], *best["space"])))
-        yield f"next:     sbatch -n {document['ranks']} spatial.sbatch TRAINING --mesh {mesh}"
+        more = f" --overlap {','.join(best['overlap'])}" if best["overlap"] else ""
+        command = f"sbatch -n {document['ranks']} spatial.sbatch"
+        yield f"next:     {command} TRAINING --mesh {mesh}{more}"
 
 
 def _network(args: argparse.Namespace) -> NetworkProfile:

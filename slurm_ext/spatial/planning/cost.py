@@ -2,7 +2,8 @@
 
 Memory: weights and their states on every rank, activations divided by the parts, halos beside them.
 Time: compute by voxels and a fixed part, two exchanges of each halo (there in the forward, back in
-the backward pass), two small collectives of each norm, one ring of gradients, and reading the slab.
+the backward pass) less what computing meanwhile hides, two small collectives of each norm, one ring
+of gradients, and reading the slab.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, log2, prod
 from typing import TYPE_CHECKING
+
+from slurm_ext.spatial.planning.overlap import saved_s
 
 if TYPE_CHECKING:
     from slurm_ext.spatial.planning.profile import ClusterProfile, HaloLayer, NetworkProfile
@@ -30,6 +33,7 @@ class MeshCost:
     norm_s: float
     gradient_s: float
     input_s: float
+    overlap: tuple[str, ...] = ()  # layers that compute while their halo travels
 
     @property
     def step_s(self) -> float:
@@ -47,36 +51,49 @@ def cost(
 ) -> MeshCost:
     """The prediction for `data` groups of `batch` samples, each divided by `space`."""
     parts, world = prod(space), data * prod(space)
-    halo = sum(_face_bytes(net, layer, space, axis) for layer, axis in _faces(net, space))
+    halo = sum(
+        _face_bytes(net, layer, space, axis) for layer in net.layers for axis in _axes(layer, space)
+    )
     kept = net.activation_bytes / parts + halo
     between = world > cluster.ranks_per_node
     link = cluster.between_bytes_s if between else cluster.inside_bytes_s
     ring = 2 * (world - 1) / world * net.parameter_bytes / link
     rounds = ceil(log2(parts)) if parts > 1 else 0
+    exposed, hiding = _halos(net, cluster, space, batch)
     return MeshCost(
         data=data,
         space=space,
         batch=batch,
         memory_bytes=net.parameter_bytes + net.state_bytes + batch * kept,
         compute_s=net.fixed_s + batch * net.voxel_s * net.voxels / parts,
-        halo_s=sum(
-            _halo_s(net, cluster, layer, space, axis, batch) for layer, axis in _faces(net, space)
-        ),
+        halo_s=exposed,
         norm_s=sum(_norm_s(cluster, channels, parts, rounds) for channels in net.norm_channels),
         gradient_s=ring + (cluster.latency_s * 2 * ceil(log2(world)) if world > 1 else 0.0),
         input_s=batch * data * net.input_bytes / cluster.storage_bytes_s,
+        overlap=hiding,
     )
 
 
-def _faces(net: NetworkProfile, space: tuple[int, ...]) -> list[tuple[HaloLayer, int]]:
-    """Each layer and dimension along which it exchanges planes."""
-    axes = [axis for axis, parts in enumerate(space) if parts > 1]
-    return [
-        (layer, axis)
-        for layer in net.layers
-        for axis in axes
-        if layer.before[axis] + layer.after[axis]
-    ]
+def _halos(
+    net: NetworkProfile, cluster: ClusterProfile, space: tuple[int, ...], batch: int
+) -> tuple[float, tuple[str, ...]]:
+    """Seconds that a step waits for halos, and the layers that hide theirs."""
+    voxels_s = batch * net.voxel_s * net.voxels / prod(space)
+    total, hiding = 0.0, []
+    for layer in net.layers:
+        axes = _axes(layer, space)
+        one_way = [_halo_s(net, cluster, layer, space, axis, batch) for axis in axes]
+        gain = saved_s(net, layer, space, one_way, layer.share * voxels_s)
+        total += 2 * sum(one_way) - gain
+        if gain and layer.name:
+            hiding.append(layer.name)
+    return total, tuple(dict.fromkeys(hiding))
+
+
+def _axes(layer: HaloLayer, space: tuple[int, ...]) -> list[int]:
+    """The dimensions along which a layer exchanges planes."""
+    rows = enumerate(zip(space, layer.before, layer.after, strict=True))
+    return [axis for axis, (parts, before, after) in rows if parts > 1 and before + after]
 
 
 def _face_bytes(net: NetworkProfile, layer: HaloLayer, space: tuple[int, ...], axis: int) -> float:
@@ -99,10 +116,10 @@ def _halo_s(
     axis: int,
     batch: int,
 ) -> float:
-    """There and back; neighbours along an axis are as many ranks apart as later axes have parts."""
+    """One way; neighbours along an axis are as many ranks apart as later axes have parts."""
     crosses = prod(space[axis:]) > cluster.ranks_per_node
     link = cluster.between_bytes_s if crosses else cluster.inside_bytes_s
-    return 2 * (cluster.latency_s + batch * _face_bytes(net, layer, space, axis) / link)
+    return cluster.latency_s + batch * _face_bytes(net, layer, space, axis) / link
 
 
 def _norm_s(cluster: ClusterProfile, channels: int, parts: int, rounds: int) -> float:

@@ -20,6 +20,8 @@ class HaloLayer:
     voxel_bytes: int  # of its input: channels times the size of a number
     before: tuple[int, ...]  # planes of the previous part
     after: tuple[int, ...]  # planes of the next part
+    name: str = ""  # of the module
+    share: float = 0.0  # of a convolution in the time of all voxels
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class NetworkProfile:
     def voxels(self) -> int:
         """Voxels of one sample."""
         return prod(self.sizes)
+
+    @property
+    def piece_s(self) -> float:
+        """Of one more call of a convolution, whatever its volume: at most a layer's fixed part."""
+        return self.fixed_s / max(1, len(self.layers))
 
     def resized(self, sizes: tuple[int, ...]) -> NetworkProfile:
         """The network on another volume: all but its weights goes with the voxels."""
@@ -110,4 +117,7 @@ def _layer(layer: Mapping[str, Any], space: int) -> HaloLayer:
     strides, before, after = (_row(layer[name]) for name in ("strides", "before", "after"))
     if {len(strides), len(before), len(after)} != {space} or min(strides) < 1:
         raise ValueError(f"a layer has other dimensions than the volume: {dict(layer)}")
-    return HaloLayer(strides, int(_number(layer, "voxel_bytes")), before, after)
+    name, share = layer.get("name", ""), _number({"share": 0.0, **layer}, "share")
+    if not isinstance(name, str) or share > 1:
+        raise ValueError(f"a layer's name is a text and its share at most 1: {name!r}, {share}")
+    return HaloLayer(strides, int(_number(layer, "voxel_bytes")), before, after, name, share)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.geometry.errors import SpatialError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,10 @@ class KernelWindow:
     def outputs(self, size: int) -> int:
         """Planes of the output of a volume of `size` planes."""
         return (size + self.left + self.right - self.reach) // self.stride + 1
+
+    def spread(self, size: int) -> int:
+        """Planes of the output of the transposed convolution, without output padding."""
+        return (size - 1) * self.stride + self.reach - self.left - self.right
 
 
 @dataclass(frozen=True)

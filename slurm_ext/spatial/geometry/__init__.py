@@ -1,0 +1,1 @@
+"""Planes of slabs: what each part has, needs and can do alone. Pure."""

@@ -1,0 +1,1 @@
+"""Measurements of layers and links, on crops and small messages."""
