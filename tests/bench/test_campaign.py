@@ -138,6 +138,19 @@ def test_a_start_that_accounting_forgot_is_known_by_slurmctlds_log() -> None:
     assert with_forgotten(told, records, "") == told
 
 
+def test_a_start_that_no_node_launched_owes_nothing() -> None:
+    """Accounting has it as one that failed; the start after it is the second run."""
+    log = "".join(
+        f"[t] sched: Allocate JobId=7 NodeList=n1 #CPUs=1 Partition=main\n{more}"
+        for more in ("", "[t] Killing non-startable batch JobId=7: Job credential revoked\n", "")
+    )
+    told = [ran(7, 0, "REQUEUED"), ran(7, 1, "FAILED"), ran(7, 2)]
+    records = [Recorded(7, 0, "n1", "REQUEUED"), Recorded(7, 1, "n1", "COMPLETED")]
+    found = with_forgotten(told, records, log)
+    assert found == [ran(7, 0, "REQUEUED"), ran(7, 1)]
+    assert lost(found, records) == told_otherwise(found, records, forgets=True) == []
+
+
 def test_slurms_own_drain_is_not_ours() -> None:
     """A node that knows a number which slurmctld forgot is drained, whatever else is there."""
     nodes = ["n1 drained Duplicate jobid", "n2 drained Epilog error", "n3 idle none"]

@@ -1,7 +1,8 @@
-"""Adds starts that slurmctld made and accounting forgot, as it may when slurmctld is restarted.
+"""Corrects accounting's starts by slurmctld's log, where slurmctld is restarted or killed.
 
 Measured on 22.05: a job that began, was requeued after six seconds and ran to its end, under a
-slurmctld that was stopped and started twice meanwhile, is one run in `sacct -D`.
+slurmctld that was stopped and started twice meanwhile, is one run in `sacct -D`. And one that a
+node refused to launch, as it still ended the run before, is one that failed there.
 """
 
 import re
@@ -15,14 +16,18 @@ from slurm_ext.slurm.hostlist import expand
 _BEGUN = re.compile(
     r"(?:Allocate|Started) JobId=(\d+)(?:[_+]\d+\((\d+)\))? (?:NodeList=|in \S+ on )(\S+)"
 )
+_UNLAUNCHED = re.compile(r"Killing non-startable batch JobId=(\d+)")
 
 
 def with_forgotten(ran: Iterable[Ran], rows: Iterable[Recorded], log: str) -> list[Ran]:
     """Accounting's starts, and earlier ones that slurmctld's log and records both have."""
     begun, restarts, found = _begun(log), _restarts(rows), list[Ran]()
+    never = _never_launched(log)
     starts: dict[int, list[Ran]] = {}
     for run in ran:
-        starts.setdefault(run.job_id, []).append(run)
+        if (run.job_id, run.start) not in never:
+            told = starts.setdefault(run.job_id, [])
+            told.append(replace(run, start=len(told)))
     for job_id, told in starts.items():
         records = len(restarts.get(job_id, ()))
         more = records - len(told) if records <= len(begun.get(job_id, ())) else 0
@@ -41,6 +46,14 @@ def _begun(log: str) -> dict[int, list[Sequence[str]]]:
     for job, part, nodes in _BEGUN.findall(log):
         begun.setdefault(int(part or job), []).append(expand(nodes))
     return begun
+
+
+def _never_launched(log: str) -> set[tuple[int, int]]:
+    """Job and number of each start that no node launched."""
+    return {
+        (int(found[1]), len(_begun(log[: found.start()]).get(int(found[1]), ())) - 1)
+        for found in _UNLAUNCHED.finditer(log)
+    }
 
 
 def _restarts(rows: Iterable[Recorded]) -> dict[int, set[int]]:
