@@ -1,0 +1,1 @@
+"""Does anything grow without levelling off while records come for hours?"""
