@@ -29,7 +29,12 @@ TABLE: tuple[Setting, ...] = (
     path("paths.state_dir", "/var/lib/dlqueue", "history.db, models, the advisor's spool"),
     path("paths.socket", "/run/dlqueue/advisor.sock", "Socket on which slurmctld asks the advisor"),
     path("paths.kill_file", "/etc/dlqueue/off", "While this file exists, dlqueue does nothing"),
-    path("paths.slurm_bin", "", "Folder of Slurm's commands; empty: found on PATH", empty=True),
+    path(
+        "paths.slurm_bin",
+        "",
+        "Folder of Slurm's commands; empty: on PATH, or by Slurm's daemons",
+        empty=True,
+    ),
     path("paths.slurm_conf", "", "slurm.conf to use; empty: Slurm's own choice", empty=True),
     number(
         "advisor.deadline_ms",
