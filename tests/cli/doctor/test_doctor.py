@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +17,9 @@ from slurm_ext.cli.doctor.lua import lua_files
 from slurm_ext.cli.doctor.node import node
 from slurm_ext.cli.doctor.slurm import slurm
 from slurm_ext.cli.doctor.state import advisor, state
+from slurm_ext.core.records import Edits
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.wire import encode_reply
 
 
 def by_name(findings: Iterable[Finding]) -> dict[str, Finding]:
@@ -219,3 +222,25 @@ def test_an_advisor_that_waits_beside_a_backup_controller(
         door.bind(f"{short_folder}/s.submit")
         found = by_name(advisor(Settings("x", values)))["advisor"]
     assert (found.status, seen in found.seen) == (status, True)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_advisor_without_limits_is_named(short_folder: Path, known: bool) -> None:
+    """It answers, and changes nothing: Slurm does not answer it."""
+    values = {"paths.socket": f"{short_folder}/s"}
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(f"{short_folder}/s")
+        door.listen()
+        reply = encode_reply(None, Edits(), None, limits=known)
+
+        def answer() -> None:
+            with door.accept()[0] as client:
+                client.recv(4096)
+                client.sendall(reply)
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        found = by_name(advisor(Settings("x", values)))
+        answering.join()
+    assert found["advisor"].status == "ok"
+    assert ("limits" in found) is not known
