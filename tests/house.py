@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {"core", "history", "model"},
     "advisor": {"core", "history", "model", "policy", "slurm"},
     "control": {"core", "node", "history", "model", "policy", "slurm"},
-    "simulate": {"core", "model", "policy"},
+    "simulate": {"core", "model", "policy", "slurm"},
     "report": {"core", "history", "model"},
     "questions": {"core", "node", "slurm", "history", "model", "policy"}
     | {"training", "advisor", "control", "report"},

@@ -136,6 +136,12 @@ def allocated_gpus(tres: str) -> int:
     return counts.get("gres/gpu", sum(counts.values()))
 
 
+def asked_type(tres: str) -> str:
+    """The one model of GPU that a ReqTRES list names; empty: any, or several."""
+    types = {item.type for item in parse_gres(tres) if item.kind == "gpu" and item.type}
+    return types.pop() if len(types) == 1 else ""
+
+
 def _tres_per(job: Submission) -> dict[str, str | None]:
     """The job's lists by unit. Early requests of the protocol joined them in one field."""
     lists = {unit: getattr(job, f"tres_per_{unit}") for unit in UNITS}

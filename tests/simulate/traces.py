@@ -25,6 +25,7 @@ def trace_of(jobs: Sequence[Job], *, limits: Sequence[float] | None = None) -> T
         user=np.zeros(count, dtype=int),
         vc=np.zeros(count, dtype=int),
         account=np.zeros(count, dtype=int),
+        gpu_type=np.zeros(count, dtype=int),
         limit_s=np.full(count, np.nan) if limits is None else np.array(limits, dtype=float),
         estimate_s=duration_s.astype(float),
     )

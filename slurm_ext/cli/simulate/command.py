@@ -101,7 +101,8 @@ def _queue_options(parser: argparse.ArgumentParser) -> None:
         "--slurm-conf",
         type=Path,
         metavar="FILE",
-        help="whose priorities and backfill multifactor has; a partition is a job's vc",
+        help="whose priorities and backfill multifactor has; without --nodes, its nodes and"
+        " partitions (a job's vc) for all policies",
     )
     group.add_argument(
         "--reservations",

@@ -32,12 +32,12 @@ def replayed(args: argparse.Namespace, progress: "Progress") -> JobsReplayed:
 
     policies = USUAL if args.policy is None else args.policy
     priorities = None if args.slurm_conf is None else read_priorities(args.slurm_conf)
-    look = scheduling_of(args)
     names = {part.strip().partition("+")[0] for part in policies.split(",")}
     if priorities is None and MULTIFACTOR in names:
         raise UsageError(f"--policy {MULTIFACTOR} wants --slurm-conf FILE, whose weights it has")
     rules = rules_of(policies, _orders(priorities))
     cluster, seeds = _cluster(args), _seeds(args)
+    look = scheduling_of(args, rules, differ=cluster.layout is not None)
     trace = fitted(_trace(args, progress), cluster, leave_out=bool(args.leave_out_larger))
     results = [
         _replay(args, look(rule), trace, cluster, rule, seeds[0], progress) for rule in rules
@@ -91,13 +91,24 @@ def _cluster(args: argparse.Namespace) -> Cluster:
     from slurm_ext.simulate.trace.columns import read_vc_nodes
 
     check_cluster(args)
+    if args.nodes is None and args.vc_nodes is None and args.slurm_conf is not None:
+        return _site(args)
     if (args.nodes is None) == (args.vc_nodes is None):
-        raise UsageError("say how large the cluster is: --nodes N, or --vc-nodes FILE")
+        options = "--nodes N, --vc-nodes FILE, or --slurm-conf FILE with NodeName lines"
+        raise UsageError(f"say how large the cluster is: {options}")
     per_node = args.gpus_per_node or GPUS_PER_NODE
     if args.vc_nodes is not None:
         vcs = read_vc_nodes(args.vc_nodes)
         return Cluster(nodes=sum(vcs.values()), gpus_per_node=per_node, vcs=vcs)
     return Cluster(nodes=args.nodes, gpus_per_node=per_node)
+
+
+def _site(args: argparse.Namespace) -> Cluster:
+    """The nodes and partitions of the slurm.conf."""
+    from slurm_ext.simulate.planning.layout_conf import read_layout
+
+    layout = read_layout(args.slurm_conf, cpus=args.count == "cpus")
+    return Cluster(nodes=len(layout.sizes), gpus_per_node=max(layout.sizes), layout=layout)
 
 
 def _trace(args: argparse.Namespace, progress: "Progress") -> Trace:

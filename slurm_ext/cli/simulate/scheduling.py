@@ -1,7 +1,7 @@
 """For how many waiting jobs each policy's backfill keeps room: Slurm's own as its site says."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from slurm_ext.cli.simulate.command import check
@@ -16,8 +16,15 @@ ALL = "all"
 MOST = 10**9
 
 
-def scheduling_of(args: argparse.Namespace) -> Callable[[Rule], Scheduling | None]:
-    """A rule's backfill; None: room for the first job alone. Raises UsageError and InputError."""
+def scheduling_of(
+    args: argparse.Namespace, rules: Sequence[Rule], *, differ: bool
+) -> Callable[[Rule], Scheduling | None]:
+    """A rule's backfill; None: room for the first job alone. Raises UsageError and InputError.
+
+    `differ`: nodes are not equal, which only a planning queue can replay.
+    """
+    if differ and (preempting := [rule.name for rule in rules if rule.preempting is not None]):
+        raise UsageError(f"--policy {preempting[0]}: it preempts on equal nodes only: --nodes N")
     check("--depth", args.depth, 1, MOST)
     most = _reservations(args.reservations)
     usual = None if args.reservations is None else exact(most, args.depth or DEPTH)

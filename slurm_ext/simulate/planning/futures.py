@@ -8,7 +8,7 @@ slurm.conf(5), bf_window_linear.
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from slurm_ext.simulate.planning.levels import Levels, Places, Shape
+from slurm_ext.simulate.planning.levels import Levels, Need, Places
 from slurm_ext.simulate.planning.scheduling import Scheduling
 
 End = tuple[float, Places]  # when a running job is expected to end, and what it holds
@@ -22,7 +22,7 @@ class Futures:
         self._states = [(now_s, levels)]
         self._rest = self._later(_grouped(ends, look), now_s)
 
-    def first(self, shape: Shape, among: int, last_s: float) -> tuple[float, Levels] | None:
+    def first(self, shape: Need, among: int, last_s: float) -> tuple[float, Levels] | None:
         """The first state in which a job fits; None: not until then."""
         while not self._states[-1][1].fits(shape, among):
             state = next(self._rest, None)

@@ -14,12 +14,18 @@ Places = Sequence[tuple[int, int]]  # (node, GPUs taken there)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Need:
     """Room that a job needs: `whole` nodes of `size` GPUs, and `rest` GPUs of another."""
 
     whole: int
     size: int
     rest: int
+
+
+def shape_on(gpus: int, size: int) -> Need:
+    """The room of a job on nodes with so many GPUs."""
+    whole, rest = divmod(gpus, size)
+    return Need(whole, size, rest)
 
 
 def members(nodes: int) -> Iterator[int]:
@@ -69,7 +75,7 @@ class Levels:
             found |= nodes
         return found
 
-    def fits(self, shape: Shape, among: int) -> bool:
+    def fits(self, shape: Need, among: int) -> bool:
         """True if the room is there."""
         at, rest = self.at, shape.rest
         whole = (at[shape.size] & among).bit_count() - shape.whole
@@ -77,7 +83,7 @@ class Levels:
             return whole >= 0
         return whole > 0 or any(at[k] & among for k in range(rest, shape.size))
 
-    def find(self, shape: Shape, among: int, *, packed: bool = True) -> Places | None:
+    def find(self, shape: Need, among: int, *, packed: bool = True) -> Places | None:
         """A place for a job on some of the nodes; None where it does not fit.
 
         `packed`: the remainder goes to the node that it fills best. Else where Slurm looks for it:

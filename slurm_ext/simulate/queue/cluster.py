@@ -2,24 +2,32 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
 from slurm_ext.core.errors import InputError
+from slurm_ext.simulate.planning.layout import Layout, Room
 from slurm_ext.simulate.trace.columns import Column, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """`vcs` gives nodes to virtual clusters by name; none: one pool of `nodes`."""
+    """`vcs` gives nodes to virtual clusters by name; none: one pool of `nodes`.
+
+    With a layout, `nodes` and `gpus_per_node` are their number and the most that one has.
+    """
 
     nodes: int
     gpus_per_node: int = 8
     vcs: Mapping[str, int] = field(default_factory=dict)
+    layout: Layout | None = None  # nodes that differ, in partitions
 
     @property
     def gpus(self) -> int:
         """GPUs in all."""
+        if self.layout is not None:
+            return sum(self.layout.sizes)
         return self.gpus_per_node * (sum(self.vcs.values()) if self.vcs else self.nodes)
 
     def pools(self) -> list[int]:
@@ -36,9 +44,22 @@ class Cluster:
 
     def fits(self, trace: Trace) -> Column:
         """True for each job that can ever run."""
+        if self.layout is not None:
+            return np.array([room is not None for room in rooms_of(trace, self.layout)])
         most = np.array([*self.pools(), 0]) * self.gpus_per_node
         fitting: Column = trace.gpus <= most[self.pool_of(trace)]
         return fitting
+
+
+def rooms_of(trace: Trace, layout: Layout) -> list[Room | None]:
+    """Each job's room on nodes that differ; None: it can never run."""
+    room = cache(layout.room)
+    names = (
+        [trace.vcs[number] for number in trace.vc],
+        [trace.gpu_types[n] for n in trace.gpu_type],
+    )
+    limits = np.where(np.isnan(trace.limit_s), 0.0, trace.limit_s).tolist()
+    return [room(*job) for job in zip(trace.gpus.tolist(), *names, limits, strict=True)]
 
 
 def fitted(trace: Trace, cluster: Cluster, *, leave_out: bool = False) -> Trace:
@@ -51,7 +72,15 @@ def fitted(trace: Trace, cluster: Cluster, *, leave_out: bool = False) -> Trace:
         return trace.only(fits, "left out: larger than its cluster")
     if not fits.all():
         first = int(np.argmin(fits))
-        place = f" in {trace.vcs[trace.vc[first]]!r}" if cluster.vcs else ""
+        place = f" in {trace.vcs[trace.vc[first]]!r}" if cluster.vcs or cluster.layout else ""
+        if cluster.layout:
+            why = "no such room within the partition's nodes and limits"
+            asked = f"{trace.gpus[first]} GPUs {trace.gpu_types[trace.gpu_type[first]]}".strip()
+            raise InputError(
+                trace.source,
+                f"job {trace.job[first]} asks for {asked}{place}: {why}"
+                f" ({np.count_nonzero(~fits)} such jobs; --leave-out-larger leaves them out)",
+            )
         raise InputError(
             trace.source,
             f"job {trace.job[first]} asks for {trace.gpus[first]} GPUs{place}, more than there are"

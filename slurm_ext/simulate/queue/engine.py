@@ -14,14 +14,15 @@ import numpy as np
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue.order import QueuedJobs, Rule
 from slurm_ext.simulate.planning.levels import Levels
-from slurm_ext.simulate.planning.scheduling import Scheduling
+from slurm_ext.simulate.planning.rooms import Rooms
+from slurm_ext.simulate.planning.scheduling import Scheduling, exact
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
 from slurm_ext.simulate.queue.job_columns import JobColumns, result_of
 from slurm_ext.simulate.queue.nodes import Nodes
 from slurm_ext.simulate.queue.pool import NonPreemptingPool
 from slurm_ext.simulate.queue.pool_planning import PlanningPool
 from slurm_ext.simulate.queue.pool_preempting import PreemptingPool
-from slurm_ext.simulate.queue.rooms import equal_rooms
+from slurm_ext.simulate.queue.rooms import rooms_on, sizes_of
 from slurm_ext.simulate.queue.stateful import Stateful
 from slurm_ext.simulate.queue.waiting_jobs import Portraits
 from slurm_ext.simulate.queue.waiting_order import AnyPool, RunTimePredictor, WaitingOrder
@@ -55,11 +56,13 @@ def replay(
     order = np.lexsort((_ties(len(trace), seed), trace.submit_s))
     jobs = _queued(trace, rule, order, predicted=predictor is not None)
     work = JobColumns(trace.gpus[order], trace.duration_s[order], _limits(trace)[order])
+    if scheduling is None and cluster.layout is not None:
+        scheduling = exact(1, depth)  # the plain pool has equal nodes
     numbers_of_pools = cluster.pool_of(trace)[order]
     pools: list[AnyPool] = (
         [_pool(nodes, cluster, rule, work, depth) for nodes in cluster.pools()]
         if scheduling is None or rule.preempting is not None
-        else _planning(cluster, rule, work, numbers_of_pools, scheduling)
+        else _planning(cluster, rule, work, rooms_on(cluster, trace, order), scheduling)
     )
     pool_of = [pools[number] for number in numbers_of_pools.tolist()]
     stateful = _stateful(rule, Portraits(trace, order, jobs), cluster)
@@ -163,13 +166,11 @@ def _pool(size: int, cluster: Cluster, rule: Rule, work: JobColumns, depth: int)
 
 
 def _planning(
-    cluster: Cluster, rule: Rule, work: JobColumns, pool_of: Column, scheduling: Scheduling
+    cluster: Cluster, rule: Rule, work: JobColumns, rooms: Rooms, scheduling: Scheduling
 ) -> list[AnyPool]:
-    rooms = equal_rooms(cluster, np.array(work.gpus), pool_of)
-    sizes = [[cluster.gpus_per_node] * nodes for nodes in cluster.pools()]
     return [
-        PlanningPool(Levels(each), work, rooms, scheduling, backfill=rule.backfill)
-        for each in sizes
+        PlanningPool(Levels(sizes), work, rooms, scheduling, backfill=rule.backfill)
+        for sizes in sizes_of(cluster)
     ]
 
 

@@ -50,11 +50,12 @@ class Multifactor:
     def __init__(self, conf: PriorityConf) -> None:
         self._conf, self.every_s = conf, conf.period_s
         self._usage: dict[User, Usage] = {}
-        self._nodes, self._per_node = 1, 1
+        self._nodes, self._gpus, self._per_node = 1, 1, 1
 
     def on_begin(self, cluster: Cluster, users: Collection[User]) -> None:
         """Take the cluster's size, of which a job's size is a share, and who has an account."""
-        self._nodes, self._per_node = sum(cluster.pools()), cluster.gpus_per_node
+        self._nodes, self._gpus = sum(cluster.pools()), cluster.gpus
+        self._per_node = cluster.gpus_per_node
         self._usage = {who: Usage(self._conf.half_life_s) for who in users}
 
     def on_start(self, job: Job, now_s: float) -> None:
@@ -73,7 +74,7 @@ class Multifactor:
         pairs = zip(jobs.account, jobs.user, strict=True)
         total = weights["age"] * age + weights["job_size"] * self._sizes(jobs)
         total += weights["fairshare"] * np.array([share[pair] for pair in pairs])
-        total += conf.gpu_weight * jobs.gpus / (self._nodes * self._per_node)
+        total += conf.gpu_weight * jobs.gpus / self._gpus
         partitions = [conf.partitions.get(name, Partition()) for name in jobs.vc]
         most = max((one.factor for one in conf.partitions.values()), default=1.0) or 1.0
         total += weights["partition"] * np.array([one.factor / most for one in partitions])
@@ -83,7 +84,7 @@ class Multifactor:
     def _sizes(self, jobs: WaitingJobs) -> Floats:
         """Shares of the nodes and of the GPUs; of what is left where small jobs are favoured."""
         nodes = np.ceil(jobs.gpus / self._per_node)
-        share: Floats = (nodes / self._nodes + jobs.gpus / (self._nodes * self._per_node)) / 2
+        share: Floats = (nodes / self._nodes + jobs.gpus / self._gpus) / 2
         return 1 - share if self._conf.favours_small else share
 
 

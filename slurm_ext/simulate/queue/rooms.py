@@ -1,21 +1,28 @@
 """The rooms of a trace's jobs on a cluster."""
 
-from slurm_ext.simulate.planning.levels import Shape
+import numpy as np
+
+from slurm_ext.simulate.planning.levels import shape_on
 from slurm_ext.simulate.planning.rooms import Rooms
-from slurm_ext.simulate.queue.cluster import Cluster
-from slurm_ext.simulate.trace.columns import Column
+from slurm_ext.simulate.queue.cluster import Cluster, rooms_of
+from slurm_ext.simulate.trace.columns import Column, Trace
 
 
-def equal_rooms(cluster: Cluster, gpus: Column, pool_of: Column) -> Rooms:
-    """The rooms on nodes that are equal; each pool counts its own."""
-    per_node = cluster.gpus_per_node
-    shapes = {int(count): shape_on(int(count), per_node) for count in set(gpus.tolist())}
+def rooms_on(cluster: Cluster, trace: Trace, order: Column) -> Rooms:
+    """The rooms of all jobs, in an order; each of them can run."""
+    if cluster.layout is not None:
+        found = [room for room in rooms_of(trace, cluster.layout) if room is not None]
+        shapes, nodes, partitions = zip(*(found[place] for place in order), strict=True)
+        return Rooms(shape=shapes, nodes=nodes, partition=partitions)
+    counts = trace.gpus[order].tolist()
+    sizes = {count: shape_on(count, cluster.gpus_per_node) for count in np.unique(counts).tolist()}
     everywhere = [(1 << count) - 1 for count in cluster.pools()]
-    nodes = [everywhere[pool] for pool in pool_of.tolist()]
-    return Rooms(shape=[shapes[count] for count in gpus.tolist()], nodes=nodes, partition=nodes)
+    whole = [everywhere[pool] for pool in cluster.pool_of(trace)[order].tolist()]
+    return Rooms(shape=[sizes[count] for count in counts], nodes=whole, partition=whole)
 
 
-def shape_on(gpus: int, size: int) -> Shape:
-    """The room of a job on nodes with so many GPUs."""
-    whole, rest = divmod(gpus, size)
-    return Shape(whole, size, rest)
+def sizes_of(cluster: Cluster) -> list[list[int]]:
+    """GPUs of each pool's nodes."""
+    if cluster.layout is not None:
+        return [list(cluster.layout.sizes)]
+    return [[cluster.gpus_per_node] * nodes for nodes in cluster.pools()]

@@ -23,6 +23,7 @@ class WaitingJobs(QueuedJobs):
     user: Names
     account: Names
     vc: Names  # virtual cluster: the partition
+    gpu_type: Names  # empty: any
     cpus: NDArray[np.int64]  # 0: unknown
     limit_s: Floats  # NaN: none
     now_s: float = 0.0
@@ -37,6 +38,7 @@ class Job:
     user: str
     account: str
     vc: str
+    gpu_type: str
     submit_s: float
     gpus: int
     cpus: int
@@ -57,6 +59,7 @@ class Portraits:
             "user": np.array(trace.users, dtype=object)[trace.user[order]],
             "account": np.array(trace.accounts, dtype=object)[trace.account[order]],
             "vc": np.array(trace.vcs, dtype=object)[trace.vc[order]],
+            "gpu_type": np.array(trace.gpu_types, dtype=object)[trace.gpu_type[order]],
             "cpus": trace.cpus[order],
             "limit_s": trace.limit_s[order],
         }

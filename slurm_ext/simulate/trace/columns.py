@@ -10,6 +10,7 @@
 | cpus | | no | CPUs; 0: not known |
 | user, vc | | no | who, and in which virtual cluster (partition): numbers into `users`, `vcs` |
 | account | | no | who pays: a number into `accounts` |
+| gpu_type | | no | model that it asks for: a number into `gpu_types`; empty: any |
 | limit_s | s | no | the time limit it asked for; NaN: none |
 | estimate_s | s | no | a prediction of its duration, made before it ran; NaN: none |
 """
@@ -29,7 +30,7 @@ Column = NDArray[Any]
 
 
 NUMBERS = ("submit_s", "duration_s", "limit_s", "estimate_s")
-COUNTS = ("gpus", "cpus", "user", "vc", "account")
+COUNTS = ("gpus", "cpus", "user", "vc", "account", "gpu_type")
 COLUMNS = (*NUMBERS, *COUNTS)
 
 
@@ -48,9 +49,11 @@ class Trace:
     limit_s: Column
     estimate_s: Column
     account: Column
+    gpu_type: Column
     users: tuple[str, ...] = ("",)
     vcs: tuple[str, ...] = ("",)
     accounts: tuple[str, ...] = ("",)
+    gpu_types: tuple[str, ...] = ("",)
     repairs: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -8,9 +8,9 @@
 | alibaba | pods of cluster-trace-gpu-v2023 | alibaba/clusterdata |
 | pollux | workloads of the Pollux artifact; durations from its tables | pollux.py |
 
-sacct columns: JobID,Submit,Eligible,Start,End,AllocTRES,AllocCPUS,User,Account,Partition,Timelimit;
-needed are JobID, Submit, Start, End and AllocTRES. A job enters the queue once it is submitted and
-eligible to start.
+sacct columns: JobID,Submit,Eligible,Start,End,AllocTRES,AllocCPUS,User,Account,Partition,Timelimit,
+ReqTRES (whose GPU model is the one asked for); needed are JobID, Submit, Start, End and AllocTRES.
+A job enters the queue once it is submitted and eligible to start.
 What a reader answers: row.Read.
 """
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 
-from slurm_ext.core.gpu_request import allocated_gpus
+from slurm_ext.core.gpu_request import allocated_gpus, asked_type
 from slurm_ext.core.units import parse_minutes
 from slurm_ext.simulate.trace import pollux
 from slurm_ext.simulate.trace.row import (
@@ -87,6 +87,7 @@ def table(fields: Fields, clock: Clock) -> TraceRow | str:
         user=fields.get("user", ""),
         vc=fields.get("vc", ""),
         account=fields.get("account", ""),
+        gpu_type=fields.get("gpu_type", ""),
         limit_s=optional_s(fields.get("limit_s"), "limit_s"),
         estimate_s=optional_s(fields.get("estimate_s"), "estimate_s"),
         note=CENSORED if fields.get("censored") == "1" else None,
@@ -115,6 +116,7 @@ def sacct(fields: Fields, clock: Clock) -> TraceRow | str:
         user=fields.get("User", ""),
         vc=fields.get("Partition", ""),
         account=fields.get("Account", ""),
+        gpu_type=asked_type(fields.get("ReqTRES", "")),
         limit_s=_timelimit(fields.get("Timelimit", "")),
     )
 

@@ -136,7 +136,9 @@ class Columns:
         self._jobs: dict[str, None] = {}
         self._numbers = {name: array("d") for name in NUMBERS}
         self._counts = {name: array("q") for name in COUNTS}
-        self._names: dict[str, dict[str, int]] = {"user": {}, "vc": {}, "account": {}}
+        self._names: dict[str, dict[str, int]] = {
+            name: {} for name in ("user", "vc", "account", "gpu_type")
+        }
         self._repairs: Counter[str] = Counter()
 
     def add(self, row: TraceRow | str) -> None:
@@ -192,6 +194,7 @@ class Columns:
             users=tuple(self._names["user"]),
             vcs=tuple(self._names["vc"]),
             accounts=tuple(self._names["account"]),
+            gpu_types=tuple(self._names["gpu_type"]),
             repairs=dict(self._repairs),
             **columns,
         )

@@ -26,6 +26,7 @@ class TraceRow:
     user: str = ""
     vc: str = ""
     account: str = ""
+    gpu_type: str = ""  # that it asks for; empty: any
     limit_s: float = nan
     estimate_s: float = nan
     note: str | None = None

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.policy.queue.order import rule_of
-from slurm_ext.simulate.planning.levels import Levels, Shape
+from slurm_ext.simulate.planning.levels import Levels, Need
 from slurm_ext.simulate.planning.scheduling import Scheduling, exact
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.queue.engine import replay
@@ -96,11 +96,11 @@ def test_where_slurm_puts_a_part_of_a_node() -> None:
     """On neighbours that have the least free in all, and there on the node that it fills best."""
     levels = Levels([4, 4, 4, 4, 4, 4])
     levels.take([(0, 2), (1, 1), (2, 4), (4, 4), (5, 1)])  # free: 2, 3, none, 4, none, 3
-    one = Shape(0, 4, 2)
+    one = Need(0, 4, 2)
     everywhere = 0b111111
     assert levels.find(one, everywhere) == [(0, 2)]
     assert levels.find(one, everywhere, packed=False) == [(5, 2)]
     assert levels.find(one, 0b001011, packed=False) == [(3, 2)]
     assert levels.find(one, 0b000011, packed=False) == [(0, 2)]
-    assert levels.find(Shape(1, 4, 3), everywhere, packed=False) == [(3, 4), (1, 3)]
-    assert levels.find(Shape(2, 4, 0), everywhere) is None
+    assert levels.find(Need(1, 4, 3), everywhere, packed=False) == [(3, 4), (1, 3)]
+    assert levels.find(Need(2, 4, 0), everywhere) is None

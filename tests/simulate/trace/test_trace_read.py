@@ -236,3 +236,18 @@ def test_pollux_without_tables_says_where_they_belong(tmp_path: Path) -> None:
     """The folder is named."""
     with pytest.raises(InputError, match="traces"):
         read(pollux(tmp_path, "a,5,toy,1,80\n", tables=False))
+
+
+def test_the_model_that_a_job_asks_for(tmp_path: Path) -> None:
+    """A table's gpu_type, or the one model of sacct's ReqTRES; what was allocated says nothing."""
+    table, sacct = tmp_path / "t.csv", tmp_path / "s.txt"
+    table.write_text("job,submit_s,duration_s,gpus,gpu_type\n1,0,9,1,a100\n2,1,9,1,\n")
+    lines = ("gres/gpu:v100=2", "gres/gpu=2", "gres/gpu:v100=1,gres/gpu:a100=1")
+    jobs = [
+        f"{n}|{n}|{n + 1}|{n + 9}|gres/gpu=2,gres/gpu:a100=2|{asked}"
+        for n, asked in enumerate(lines)
+    ]
+    sacct.write_text("\n".join(["JobID|Submit|Start|End|AllocTRES|ReqTRES", *jobs]) + "\n")
+    for path, expected in ((table, ["a100", ""]), (sacct, ["v100", "", ""])):
+        trace = read(path)
+        assert [trace.gpu_types[number] for number in trace.gpu_type] == expected
