@@ -57,6 +57,7 @@ class Rule:
     backfill: bool = False
     ageing: bool = False
     preempting: Preempting | None = None
+    wide: bool = False  # its keys may ask for all columns of a trace
     stateful: Callable[[], Any] | None = None  # makes what orders one replay, in place of `keys`
 
     def order(

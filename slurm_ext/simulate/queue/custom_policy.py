@@ -1,7 +1,7 @@
 """A queue policy of one's own: a function or a class in a Python file, replayed beside ours.
 
 `mine.py:patient+backfill` is the function `patient(jobs)` of mine.py, a pure one: from columns
-(`QueuedJobs`: submit_s, gpus, estimate_s) to one number a job, lowest first. A `Rule` in
+(all of the trace: waiting_jobs.py) to one number a job, lowest first. A `Rule` in
 its place says more: `estimated=True` for predicted run times, `oracle=True` for true ones. A class
 remembers: stateful.py says what it has; each replay makes an object of it, without arguments.
 """
@@ -62,7 +62,7 @@ def _rule(path: Path, name: str) -> Rule:
         )
     if not callable(value) and not isinstance(value, Rule):
         raise InputError(str(path), f"has no function, class or Rule {name!r}")
-    rule = value if isinstance(value, Rule) else Rule(name=name, keys=value)
+    rule = value if isinstance(value, Rule) else Rule(name=name, keys=value, wide=True)
     return replace(rule, keys=_checked(rule.keys, path, name))
 
 

@@ -65,8 +65,10 @@ def replay(
         else _planning(cluster, rule, work, rooms_on(cluster, trace, order), scheduling)
     )
     pool_of = [pools[number] for number in numbers_of_pools.tolist()]
-    stateful = _stateful(rule, Portraits(trace, order, jobs), cluster)
-    _Run(work, pool_of, WaitingOrder(rule, jobs, work, stateful), predictor, stateful).all(progress)
+    portraits = Portraits(trace, order, jobs)
+    stateful = _stateful(rule, portraits, cluster)
+    waiting = WaitingOrder(rule, jobs, work, portraits, stateful)
+    _Run(work, pool_of, waiting, predictor, stateful).all(progress)
     numbers = np.empty(len(trace), dtype=np.int64)
     numbers[order] = np.arange(len(trace))
     return result_of(trace, cluster, rule.name, work, numbers)

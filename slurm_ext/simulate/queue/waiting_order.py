@@ -18,6 +18,7 @@ from slurm_ext.simulate.queue.pool_planning import PlanningPool
 from slurm_ext.simulate.queue.pool_preempting import PreemptingPool
 from slurm_ext.simulate.queue.rank import number_of, ranks
 from slurm_ext.simulate.queue.stateful import Stateful
+from slurm_ext.simulate.queue.waiting_jobs import Portraits
 
 LeavingPool = NonPreemptingPool | PlanningPool  # jobs that run are left alone
 AnyPool = LeavingPool | PreemptingPool
@@ -43,8 +44,14 @@ class WaitingOrder:
     """The ranks of one replay's jobs, by number; `jobs.estimate_s` follows the predictions."""
 
     def __init__(
-        self, rule: Rule, jobs: QueuedJobs, work: JobColumns, stateful: Stateful | None = None
+        self,
+        rule: Rule,
+        jobs: QueuedJobs,
+        work: JobColumns,
+        portraits: Portraits,
+        stateful: Stateful | None = None,
     ) -> None:
+        self._portraits = portraits
         self._rule, self._jobs, self._work, self._stateful = rule, jobs, work, stateful
         self._predicted = False
         self.submit_s: list[float] = jobs.submit_s.tolist()
@@ -114,6 +121,8 @@ class WaitingOrder:
         which = np.asarray(jobs, dtype=np.int64)
         if self._stateful:
             return ranks(self._stateful.keys(which, now_s), jobs)
+        if self._rule.wide:
+            return ranks(self._rule.key(self._portraits.some(which, now_s), lead_s), jobs)
         submit_s, gpus = self._jobs.submit_s[which], self._jobs.gpus[which]
         some = QueuedJobs(submit_s=submit_s, gpus=gpus, estimate_s=self._jobs.estimate_s[which])
         return ranks(self._rule.key(some, lead_s), jobs)

@@ -168,3 +168,19 @@ def test_a_class_hears_of_every_job_and_orders_anew(
     assert ["ended", "4", "gpu", 320] in seen
     assert turns["jct_mean_s"] < fifo["jct_mean_s"]
     assert turns["jct_mean_s"] == backfilled["jct_mean_s"]
+
+
+def test_a_function_sees_all_columns(folder: Path) -> None:
+    """User, account and partition of a job decide as its times and GPUs do."""
+    (folder / "sees.py").write_text(
+        "def bob_first(jobs):\n"
+        "    assert set(jobs.vc) <= {'gpu'} and set(jobs.gpu_type) <= {''}\n"
+        "    return [name != 'bob' for name in jobs.user]\n"
+    )
+    words = ["simulate", "users.csv", "--nodes", "1", "--policy", "fifo,sees.py:bob_first"]
+    assert main([*words, "--jobs", "jobs.csv"]) == 0
+    rows = [line.split(",") for line in (folder / "jobs.csv").read_text().splitlines()[1:]]
+    assert {row[0]: float(row[7]) for row in rows if row[1] == "3"} == {
+        "fifo": 200,
+        "sees:bob_first": 100,
+    }
