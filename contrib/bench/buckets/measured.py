@@ -1,4 +1,4 @@
-"""One case of `buckets`: a job's first run, the plan that is made of it, and all sizes by turns."""
+"""One case of `buckets`: a job's first run, the plan that it makes, and all sizes by rounds."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,20 +15,20 @@ from slurm_ext.model.communication.bucket_model import BucketModel
 from slurm_ext.policy.buckets import model_of
 
 DEFAULT = "default"
+AGAIN = "again"  # the same buckets once more: how far two measurements of one thing are apart
 OWN_KIB = (1024.0, 25600.0)  # torch's own first bucket, and the others
 ONE_MIB = (1, 2, 4, 10, 25, 100)
-COLD = 3  # steps of a module: connections, and torch's first buckets
+COLD = 3  # rounds: connections, and torch's first buckets
 _HOST = {"cores": 2}
 _ALLOCATION = {"cpus_per_task": 1, "num_nodes": 1, "cpus": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Steps of a job's first run, of a turn, and the turns that each kind of buckets has."""
+    """Steps of a job's first run, and rounds with a step of each kind of buckets."""
 
     first: int = 40
-    turn: int = 12
-    turns: int = 3
+    rounds: int = 36
 
 
 def measured(places: Sequence[Place], shape: str, steps: Steps) -> dict[str, Any]:
@@ -40,17 +40,20 @@ def measured(places: Sequence[Place], shape: str, steps: Steps) -> dict[str, Any
     if model is None:
         return {"why_not": "nothing was exposed"}
     chosen = as_text(model.best(lists=run.takes_lists))
-    sizes = {DEFAULT: "", **{str(mib): str(1024 * mib) for mib in ONE_MIB}, "chosen": chosen}
-    clock = by_turns(places, shape, sizes, steps)
+    single = {str(mib): str(1024 * mib) for mib in ONE_MIB}
+    sizes = {DEFAULT: "", AGAIN: "", **single, "chosen": chosen}
+    clock = by_rounds(places, shape, sizes, steps.rounds)
+    own = clock[DEFAULT]
     reading = [one["reading_s"] / sum(map(sum, one["steps_s"])) for one in first.clocks]
     return {
         "chosen": chosen,
         "first_s": run.step_s,
+        "first_median_s": median(map(max, zip(*_warm(first.clocks, 0), strict=True))),
         "exposed": run.exposed_s * run.syncs / run.step_s,
         "link": [model.link.latency_s, model.link.bytes_per_s],
         "predicted_s": {name: round(_predicted(model, caps), 5) for name, caps in sizes.items()},
-        "measured_s": {name: round(median(turns), 5) for name, turns in clock.items()},
-        "turns_s": {name: [round(one, 5) for one in turns] for name, turns in clock.items()},
+        "measured_s": {name: round(median(each), 5) for name, each in clock.items()},
+        "of_own": {name: round(_ratio(each, own), 5) for name, each in clock.items()},
         "reading": max(reading),
     }
 
@@ -69,19 +72,24 @@ def evidence_of(first: Ran, ranks: int) -> SyncRun:
     return found
 
 
-def by_turns(
-    places: Sequence[Place], shape: str, sizes: Mapping[str, str], steps: Steps
+def by_rounds(
+    places: Sequence[Place], shape: str, sizes: Mapping[str, str], rounds: int
 ) -> dict[str, list[float]]:
-    """Median step of each turn of each kind; every other round is in the opposite order."""
-    names = [*sizes]
-    order = [name for turn in range(steps.turns) for name in (names if turn % 2 else names[::-1])]
-    words = [shape, str(steps.turn), json.dumps([sizes[name] for name in order])]
-    clocks = ran(places, words).clocks
-    found: dict[str, list[float]] = {name: [] for name in names}
-    for place, name in enumerate(order):
-        ranks = [clock["steps_s"][place][COLD:] for clock in clocks]
-        found[name].append(median([max(step) for step in zip(*ranks, strict=True)]))
-    return found
+    """Seconds of each warm round's step with each kind: those of its slowest rank."""
+    clocks = ran(places, [shape, str(rounds), json.dumps([*sizes.values()])]).clocks
+    return {
+        name: [max(step) for step in zip(*_warm(clocks, place), strict=True)]
+        for place, name in enumerate(sizes)
+    }
+
+
+def _warm(clocks: Sequence[dict[str, Any]], place: int) -> list[list[float]]:
+    return [clock["steps_s"][place][COLD:] for clock in clocks]
+
+
+def _ratio(each: Sequence[float], own: Sequence[float]) -> float:
+    """Step by step of the same rounds: what slows one slows the other."""
+    return median([one / beside for one, beside in zip(each, own, strict=True)])
 
 
 def _predicted(model: BucketModel, caps: str) -> float:

@@ -2,15 +2,17 @@
 
     python -m contrib.bench.buckets.training SHAPE STEPS CAPS FILE
 
-CAPS is a JSON list: of each module that is constructed in turn, the caps (KiB) that it is given by
-the probe's own wrapper, or "" for torch's own. An empty list is one training as a job has it, with
-what the environment asks for. FILE gets a JSON object: seconds of each step of each module, and
-what reading torch's logger took of them.
+CAPS is a JSON list: of each module the caps (KiB) that it is given by the probe's own wrapper, or
+"" for torch's own. Each round is a step of every module, so that whatever else the machine does
+slows all of them alike. An empty list is one training as a job has it, with what the environment
+asks for. FILE gets a JSON object: seconds of each step of each module, and what reading torch's
+logger took of them.
 """
 
 import json
 import sys
 import time
+from collections.abc import Sequence
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,17 @@ def constructed(module: Any, caps: str, *, must: bool = True) -> Any:
         return DDP(module)
     finally:
         DDP.__init__ = original
+
+
+def by_rounds(modules: Sequence[Any], rounds: int) -> list[list[float]]:
+    """Seconds of each step of each module; every other round is in the opposite order."""
+    clocks: list[list[float]] = [[] for _ in modules]
+    order = [*enumerate(modules)]
+    for _ in range(rounds):
+        for place, module in order:
+            clocks[place] += trained(module, 1)
+        order.reverse()
+    return clocks
 
 
 def trained(module: Any, steps: int) -> list[float]:
@@ -94,7 +107,7 @@ def main() -> None:
     if not caps:
         clocks = [trained(DDP(Model(shape)), steps)]
     else:
-        clocks = [trained(constructed(Model(shape), each), steps) for each in caps]
+        clocks = by_rounds([constructed(Model(shape), each) for each in caps], steps)
     told = {"steps_s": clocks, "reading_s": reading.seconds}
     Path(path).write_text(json.dumps(told), encoding="ascii")
     torch.distributed.barrier()
