@@ -8,7 +8,7 @@ import pytest
 from contrib.bench.common import synthetic_history
 from contrib.bench.scale import __main__ as program
 from contrib.bench.scale.demand import Cluster, demands
-from contrib.bench.scale.laws import Law, law_of
+from contrib.bench.scale.laws import Law, bounded_law, law_of
 from contrib.bench.scale.pages import page
 from contrib.bench.scale.parts import PARTS
 from tests.bench.program import run_bench
@@ -34,6 +34,20 @@ def test_a_power_of_the_size_is_found() -> None:
 def test_what_does_not_grow_holds_for_ever() -> None:
     """An answer that takes the same whatever the history has."""
     assert law_of([(1e3, 0.5), (1e4, 0.5), (1e5, 0.5)]).size_of(0.6) == float("inf")
+
+
+def test_noise_is_not_taken_far() -> None:
+    """Five percent more at the largest size are no slope; the same cost is told at any size."""
+    law = law_of([(1e3, 1.0), (1e4, 1.02), (3e4, 0.99), (1e5, 1.05)])
+    assert law.at(3.6e6) == pytest.approx(1.01)
+    assert law.error == pytest.approx(0.05 / 1.05)
+
+
+def test_a_bounded_cost_is_its_largest() -> None:
+    """An answer reads sixteen runs of a script, however many there are."""
+    law = bounded_law([(1e3, 0.6), (1e5, 1.1), (3e4, 1.0)])
+    assert (law.at(1e6), law.size_of(2.0)) == (1.1, float("inf"))
+    assert law.error == pytest.approx(0.1 / 1.1)
 
 
 def test_two_sizes_are_no_law() -> None:

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, inf, log
-from statistics import fmean
+from statistics import fmean, median
 
+NEARLY = 0.1  # of the usual cost: such a slope, taken a hundred times as far, is noise
 MIN_POINTS = 3  # of which the others predict the largest
 Point = tuple[float, float]  # size, cost: both above zero
 Form = tuple[float, float, float]  # base, slope and power
@@ -41,12 +42,26 @@ class Law:
 
 
 def law_of(points: Sequence[Point]) -> Law:
-    """The form that predicts the largest point better: a line, or a power of the size."""
+    """The form that predicts the largest point better; a constant where all points are alike."""
     ordered = sorted(points)
-    forms: tuple[Fit, ...] = (_line, _power)
-    errors = [_error(fit, ordered) for fit in forms]
-    base, slope, power = forms[errors.index(min(errors))](ordered)
-    return Law(base=base, slope=slope, power=power, error=min(errors))
+    usual = median(cost for _, cost in ordered)
+    alike = all(abs(cost - usual) <= NEARLY * usual for _, cost in ordered)
+    forms: tuple[Fit, ...] = (_constant,) if alike else (_line, _power)
+    form = min(forms, key=lambda fit: _error(fit, ordered))
+    base, slope, power = form(ordered)
+    return Law(base=base, slope=slope, power=power, error=_error(form, ordered))
+
+
+def bounded_law(points: Sequence[Point]) -> Law:
+    """The most of a cost that stops growing within the sizes; `error`: between the last two."""
+    (_, before), (_, last) = sorted(points)[-2:]
+    most = max(cost for _, cost in points)
+    return Law(base=most, slope=0.0, power=1.0, error=abs(last - before) / last)
+
+
+def _constant(points: Sequence[Point]) -> Form:
+    """A cost that size does not matter to."""
+    return median(cost for _, cost in points), 0.0, 1.0
 
 
 def _error(fit: Fit, points: Sequence[Point]) -> float:

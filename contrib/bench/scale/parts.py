@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from contrib.bench.common import synthetic_history
@@ -26,7 +26,7 @@ from slurm_ext.slurm.job_json import read_jobs
 from slurm_ext.slurm.listing import read_nodes
 
 CAPTURED = Path(__file__).parents[3] / "tests" / "slurm" / "data" / "24.11"
-ANSWERS, RECORDS = 400, 600
+ANSWERS, TURNS, RECORDS = 400, 8, 600
 Found = dict[str, float]
 
 
@@ -66,10 +66,7 @@ def advisor(size: int, folder: Path) -> Found:
     jobs = [synthetic_history.submission(number) for number in range(ANSWERS)]
     lines = [encode_request("submit", job) for job in jobs]
     one.reply(lines[0], trusted=True)  # settles what is lazy
-    began = time.process_time()
-    for line in lines:
-        one.reply(line, trusted=True)
-    answer_s = (time.process_time() - began) / ANSWERS
+    answer_s = min(_answered_s(one, lines[part::TURNS]) for part in range(TURNS))
     written_b = sum(path.stat().st_size for path in (folder / "journal").iterdir())
     return {
         "load_cpu_s": load_s,
@@ -96,6 +93,14 @@ def ingest(size: int, folder: Path) -> Found:
     assert report.taken == RECORDS, report
     disk_b = (database.stat().st_size - before_b) / RECORDS
     return {"cpu_s": cpu_s, "disk_b": disk_b, "record_b": record_b}
+
+
+def _answered_s(one: Advisor, lines: Sequence[bytes]) -> float:
+    """CPU seconds of an answer; the least of several turns is what others on the machine spared."""
+    began = time.process_time()
+    for line in lines:
+        one.reply(line, trusted=True)
+    return (time.process_time() - began) / len(lines)
 
 
 PARTS: dict[str, Callable[[int, Path], Found]] = {

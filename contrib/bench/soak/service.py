@@ -77,7 +77,8 @@ class Service:
                 kib = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
                 found[f"{kind}_mib"] = kib / 1024
                 found[f"{kind}_fds"] = len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 - count
-        found["history_mib"] = sum(map(_size, self.state.glob("history.db*"))) / 2**20
+        found["history_mib"] = _size(self.state / "history.db") / 2**20
+        found["log_mib"] = _size(self.state / "history.db-wal") / 2**20  # readers keep it long
         found["journal_mib"] = sum(map(_size, self.state.glob("journal/*"))) / 2**20
         found["backlog"] = self.backlog()
         return found
