@@ -147,3 +147,15 @@ def test_an_rpm_comes_and_goes(site: Machine, packages: Path) -> None:
     assert site.run("cat /etc/slurm/slurm.conf") == CONF
     assert not site.has("/opt/dlqueue")
     assert not site.has("/etc/dlqueue/hooks")
+
+
+def test_a_python_that_is_too_old_is_told_as_the_package_comes(
+    site: Machine, packages: Path
+) -> None:
+    """EL8's is 3.6; hooks end well with it, and the package is installed."""
+    site.write("/usr/bin/python3.6", "#!/bin/sh\nexit 1\n", "755")
+    site.write("/etc/dlqueue/node.json", '{\n "node.python": "/usr/bin/python3.6"\n}\n')
+    told = site.run(f"dpkg -i {packages}/dlqueue-node_*.deb")
+    assert "/usr/bin/python3.6 is no Python of 3.9 or newer" in told
+    site.write("/etc/dlqueue/node.json", '{\n "node.python": "/usr/bin/python3"\n}\n')
+    assert "no Python of" not in site.run(f"dpkg -i {packages}/dlqueue-node_*.deb")

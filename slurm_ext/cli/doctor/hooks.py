@@ -10,11 +10,10 @@ from pathlib import Path
 from slurm_ext.cli.doctor.finding import FAIL, WARN, Finding, judged, output
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.settings.slurm_place import slurm_bin
+from slurm_ext.install.node_python import ADVICE, OLDEST, version_of
 
 HOOKS = ("Prolog", "Epilog", "TaskProlog")
-OLDEST = (3, 9)  # Python of the hooks
 _DRAINS = re.compile(r"(prolog|epilog) (error|failed)", re.IGNORECASE)  # as slurmctld words it
-_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 
 
 def hooks(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
@@ -85,13 +84,12 @@ def _drained(settings: Settings) -> Iterator[Finding]:
 def hooks_python(settings: Settings, *, needed: bool) -> Finding:
     """The interpreter that the launchers call: a fault where hooks are installed (`needed`)."""
     python = settings["node.python"]
-    version = output([python, "-I", "-S", "-c", _VERSION], {})
-    advice = f"install Python {'.'.join(map(str, OLDEST))} or newer, or set node.python"
+    version = version_of(python)
     bad = FAIL if needed else WARN
     if version is None:
-        return Finding("node.python", bad, f"{python} does not run", advice)
-    new_enough = tuple(map(int, version.split("."))) >= OLDEST
-    return judged("node.python", new_enough, f"{python}, {version.strip()}", advice, bad)
+        return Finding("node.python", bad, f"{python} does not run", ADVICE)
+    seen = f"{python}, {version[0]}.{version[1]}"
+    return judged("node.python", version >= OLDEST, seen, ADVICE, bad)
 
 
 def runs_here(name: str) -> bool:

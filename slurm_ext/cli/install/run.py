@@ -57,7 +57,7 @@ def run(args: argparse.Namespace, wanted: Callable[[Steps, Steps], Steps]) -> in
     steps = wanted(before.steps, _named(args))
     held = frozenset() if "hooks" in steps else _in_use(args, place, settings, before)
     plan = make_plan(steps, place, place.read, before, held)
-    warnings = _tried(plan, place)
+    warnings = [*_tried(plan, place), *_too_old(plan, args)]
     if not args.dry_run:
         warnings += _carry_out(plan, place, before)
         if args.reconfigure:
@@ -117,6 +117,14 @@ def _in_use(
         return frozenset()
     running = config(settings, place.slurm_conf)
     return launchers if running is None or named_in(running, folder) else frozenset()
+
+
+def _too_old(plan: "InstallPlan", args: argparse.Namespace) -> list[str]:
+    """Warnings about the interpreter of the hooks; that of an image is not here to be asked."""
+    from slurm_ext.install import node_python
+
+    asks = "hooks" in plan.steps and args.root == Path("/")
+    return list(node_python.warnings(plan.settings)) if asks else []
 
 
 def _tried(plan: "InstallPlan", place: "InstallRoot") -> list[str]:

@@ -17,6 +17,7 @@ _LUA_KEYS = (
     "sharing.prefer",
 )
 _NODE_KEYS = ("site.cluster", "paths.kill_file", "paths.slurm_bin", "paths.slurm_conf")
+_STATUSES = "(3: node.python is older than 3.9; 124: it was late; 127: no node.python)"
 HOOKS = ("prolog", "task_prolog", "epilog")
 _SHIPPED_PATH = "/etc/dlqueue/lua/dlqueue.lua"  # as it stands in job_submit.lua
 
@@ -86,7 +87,8 @@ def render_hook(settings: Settings, hook: str, node_config: str) -> str:
         f"#!/bin/sh\n# dlqueue's {hook}. It may be late or fail; the job and the node go on.\n"
         f"{first}"
         f'/usr/bin/timeout -k 1 {budget_s:g} {run} {hook} "{node_config}" 2>/dev/null ||\n'
-        f'  /usr/bin/logger -t dlqueue "{hook} did not run: status $?" 2>/dev/null\nexit 0\n'
+        f'  /usr/bin/logger -t dlqueue "{hook} did not run: status $? {_STATUSES}" 2>/dev/null\n'
+        "exit 0\n"
     )
 
 

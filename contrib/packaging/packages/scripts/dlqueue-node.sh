@@ -1,4 +1,14 @@
-installed() { compile /usr/bin/python3; }
+# The interpreter of the hooks, which end well and do nothing with one that is too old (EL8: 3.6).
+installed() {
+    python=$(sed -n 's/.*"node.python": "\(.*\)".*/\1/p' $etc/node.json 2>/dev/null) || true
+    python=${python:-/usr/bin/python3}
+    if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
+        compile "$python"
+    else
+        say "$python is no Python of 3.9 or newer: hooks will do nothing until node.python in" \
+            "dlqueue.toml names one, such as /usr/bin/python3.9 or /usr/bin/python3.11"
+    fi
+}
 
 leaving() {
     # Records that wait: the advisor may be there.
