@@ -226,6 +226,7 @@ class Session:
             self.safely(current.meter.tuner.end, current, self.knob)
         current.meter.end(current)
         self.writer.pass_ended(now)
+        current.ended_at = time.perf_counter()
 
     # -- the summary -----------------------------------------------------------------------
 

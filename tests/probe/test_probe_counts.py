@@ -311,6 +311,26 @@ def test_the_last_step_of_a_loop_that_counts_is_in_its_pass(
     assert current.totals()["step_s"] == step_s
 
 
+@pytest.mark.parametrize(("ended_at", "wall_s"), [(10.0, 2.5), (0.0, 2.0)])
+def test_a_step_after_the_last_batch_is_in_its_pass(ended_at: float, wall_s: float) -> None:
+    """A loop that reads one batch ahead makes the last step when the loader is at its end."""
+    turns, known = Turns(StepClock()), Meters(None, "/nowhere")
+    owner = Loader()
+    meter = known.new(owner, {**FACTS, "persistent": False}, None)
+    assert meter is not None
+    current = Pass(owner, meter)
+    meter.begin(current)
+    current.batches, current.step_s = 5, 2.0
+    turns.to(current, 1.0)
+    turns.count(Optimiser(FOUR), 9.0)
+    turns.credit()
+    current.meter.end(current)
+    current.ended_at = ended_at
+    turns.count(Optimiser(FOUR), 10.5)
+    turns.credit()
+    assert [phase["wall_s"] for phase in current.meter.row()["phases"]] == [wall_s]
+
+
 def test_each_training_of_a_process_has_a_meter_of_its_own() -> None:
     """Three epochs of two folds, whose loaders are made anew each epoch and look alike."""
     known = Meters(None, "/nowhere")

@@ -91,8 +91,10 @@ class Turn:
             if one is not None:
                 if self._turns.on_steps is not None:
                     self._turns.on_steps(one, models)
-                one.steps += lately
                 one.stepped_at = self._stepped_at
+                if one.over and one.steps:
+                    one.meter.finish(one)
+                one.steps += lately
                 one.shared_steps += lately if self._beside else 0
                 one.elsewhere = one.elsewhere or self._elsewhere
         self._beside.clear()

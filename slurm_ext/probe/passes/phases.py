@@ -56,6 +56,8 @@ class Pass:
         self.steps = 0  # of the optimisers, done with its batches
         self.shared_steps = 0  # of those, with another loader's batches too
         self.stepped_at = 0.0  # when the latest was done
+        self.ended_at = 0.0  # when there was no batch more
+        self.phase: tuple[str, bool] | None = None  # that it was added to
         self.elsewhere = False  # another thread than the reading one made some
         self.counts_rows = False  # nobody but the batch itself tells its samples
         self.left: tuple[float, float, int, int] | None = None  # counters/turns.py's
@@ -116,12 +118,13 @@ class Pass:
         self.last += seconds
         self._main_cpu_s += cpu_s
 
-    def _unfinished_s(self) -> float:
+    def unfinished_s(self) -> float:
         """The latest batch's step, as far as it is done: a loop that counts asks for no batch more.
 
         At most a usual step: what goes on without batches is not of this pass.
         """
-        so_far_s = self.stepped_at - self.last if self.last else 0.0
+        since = self.last or self.ended_at
+        so_far_s = self.stepped_at - since if since else 0.0
         return max(0.0, min(so_far_s, self.step_s / max(1, self.batches - 1)))
 
     def _samples(self, fetched: tuple[float, ...]) -> float:
@@ -145,7 +148,7 @@ class Pass:
         """This pass's part of a phase; all additive."""
         fetched = self.fetched()
         elapsed = max(self._looked - self._began, 1e-9)
-        step_s = self.step_s + self._unfinished_s()
+        step_s = self.step_s + self.unfinished_s()
         wall = self.wait_s + step_s
         wait_queued_s = self._queued_waiting_s()
         samples = self._samples(fetched)
@@ -255,6 +258,15 @@ class LoaderMeter:
             if self._lasting is None:
                 current.made.forget()
 
+    def finish(self, current: Pass) -> None:
+        """Add the step for which the pass's last batch waited at its end: loops read one ahead."""
+        seconds = current.unfinished_s() if current.ended_at else 0.0
+        total = self._closed.get(current.phase) if current.phase and seconds else None
+        if total and total["wall_s"]:
+            workers = seconds * total["workers"] / total["wall_s"]
+            add(total, {"wall_s": seconds, "step_s": seconds, "workers": workers})
+            current.ended_at = 0.0
+
     def forget_workers(self) -> None:
         """At Python's end: no totals file stays."""
         for current in [*self._passes, *([self._lasting] if self._lasting else [])]:
@@ -264,6 +276,7 @@ class LoaderMeter:
         name = "later" if any(name == "first_epoch" for name, _ in self._closed) else "first_epoch"
         for lent, part in current.parts.all(current.totals()).items():
             add(phases.setdefault((name, lent), {}), part)
+            current.phase = name, lent
 
     def row(self) -> dict[str, Any]:
         """The loader's part of the summary, passes under way included."""

@@ -11,6 +11,7 @@ NOTHING = "not measured"
 WAITED = 0.1  # of its time: less waiting for cores is not told, and explains no miss
 TOO_SHORT = "no DataLoader of torch was long enough"
 NO_STEP = "the program has no step that dlqueue knows"
+MARK = "put each step into jax.profiler.StepTraceAnnotation, and its steps are counted"
 UNPROBED = (
     "a Python ran without dlqueue's probe (PYTHONPATH was replaced); "
     "keep it: PYTHONPATH=.:$PYTHONPATH"
@@ -143,8 +144,9 @@ def _without_steps(probe: Mapping[str, Any]) -> str:
         return f"{NOTHING}: {UNPROBED}"
     if probe["loaders"]:
         return f"no samples/s: {TOO_SHORT}"
-    imported = f" ({', '.join(probe['frameworks'])})" if probe["frameworks"] else ""
-    return f"no throughput: {NO_STEP}{imported}"
+    names = probe["frameworks"]
+    imported = f" ({', '.join(names)})" if names else ""
+    return f"no throughput: {NO_STEP}{imported}{f'; {MARK}' if 'jax' in names else ''}"
 
 
 def lines(probe: Mapping[str, Any]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.questions.explain.probe import (
+    MARK,
     MOST_CHARACTERS,
     NO_STEP,
     NOTHING,
@@ -57,7 +58,7 @@ def test_steps_at_one_moment_have_no_rate(wall_s: float) -> None:
         ({"summaries": [], "unprobed": 2}, f"{NOTHING}: {UNPROBED}"),
         (
             {"summaries": [{"v": 1, "loaders": [], "frameworks": ["keras", "jax"]}]},
-            f"no throughput: {NO_STEP} (jax, keras)",
+            f"no throughput: {NO_STEP} (jax, keras); {MARK}",
         ),
         ({"summaries": [{"v": 1, "loaders": []}], "unprobed": 1}, f"{NOTHING}: {UNPROBED}"),
     ],

@@ -10,7 +10,7 @@ import warnings
 
 import torch
 
-from .torchvision_names import declare
+from . import declare
 from .truth import Truth, same_each_time
 
 _WORDS = 60

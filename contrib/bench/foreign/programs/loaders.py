@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's examples import it so
 from torch.utils.data import RandomSampler
 
+from . import declare
 from .data import COST_S, Images
 from .feeding import EPOCHS, Trainer
-from .torchvision_names import declare
 
 
 def stateful():

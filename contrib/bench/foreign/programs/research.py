@@ -6,8 +6,8 @@ import warnings
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from . import declare
 from .data import Images, model
-from .torchvision_names import declare
 from .truth import Truth, same_each_time
 
 
@@ -138,7 +138,7 @@ def stable_baselines():
         truth.trained(32, sum(float(p.sum()) for p in learner.policy.parameters()))
 
     learner.policy.optimizer.step = counted
-    learner.learn(2048, callback=Clock())
+    learner.learn(8192, callback=Clock())
     truth.tell()
 
 

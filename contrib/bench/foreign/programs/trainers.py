@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's examples import it so
 from torch.utils.data import DataLoader, Dataset
 
+from . import declare
 from .data import Images, model
-from .torchvision_names import declare
 from .truth import Truth, same_each_time
 
 
