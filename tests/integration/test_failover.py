@@ -60,7 +60,7 @@ def made_room(slurm: Sandbox) -> None:
 def test_a_killed_slurmctld_and_its_return_lose_nothing(slurm: Sandbox) -> None:
     """The advisor that still runs beside the dead one makes room, and comes back with it."""
     jobs = Jobs(slurm)
-    assert jobs.one()
+    until(jobs.one, "no advisor answers")  # once it has read the limits of Slurm
     here = serves_at(slurm)
     slurm.stop("slurmctld", signal.SIGKILL, grace_s=1)
     until(jobs.one, "no advisor answers the backup", 200)
@@ -74,7 +74,7 @@ def test_a_killed_slurmctld_and_its_return_lose_nothing(slurm: Sandbox) -> None:
 def test_a_takeover_loses_nothing(slurm: Sandbox) -> None:
     """`scontrol takeover`, and then the host of the advisor that serves dies."""
     jobs = Jobs(slurm)
-    assert jobs.one()
+    until(jobs.one, "no advisor answers")  # once it has read the limits of Slurm
     here = serves_at(slurm)
     slurm.run(["scontrol", "takeover"], timeout_s=150)
     until(jobs.one, "no advisor answers the backup", 200)
