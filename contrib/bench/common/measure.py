@@ -15,16 +15,17 @@ quiet = [(os.POSIX_SPAWN_OPEN, 1, output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
 start = time.perf_counter()
 pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=quiet)
 _, status, used = os.wait4(pid, 0)
-print(time.perf_counter() - start, used.ru_maxrss, status)
+print(time.perf_counter() - start, used.ru_maxrss, status, used.ru_utime + used.ru_stime)
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Wall time and peak resident memory of a command."""
+    """Wall time, peak resident memory and processor time of a command."""
 
     seconds: float
     peak_kib: int
+    cpu_s: float
 
 
 def timed(
@@ -33,10 +34,10 @@ def timed(
     """Run a command with its stdout in a file; a command that fails ends the benchmark."""
     between = [PYTHON, "-I", "-S", "-c", _BETWEEN, output, *argv]
     done = subprocess.run(between, env=env, check=True, stdout=subprocess.PIPE, text=True)
-    seconds, peak_kib, status = done.stdout.split()
+    seconds, peak_kib, status, cpu_s = done.stdout.split()
     if int(status):
         sys.exit(f"{' '.join(argv)} ended with status {status}")
-    return Spent(float(seconds), int(peak_kib))
+    return Spent(float(seconds), int(peak_kib), float(cpu_s))
 
 
 def quartiles(values: Sequence[float]) -> list[float]:
