@@ -34,10 +34,16 @@ class Jobs:
 
     def one(self) -> bool:
         """Submit a job and wait for its end; True if an advisor decided on it."""
-        job_id, _ = self.slurm.sbatch(script=SCRIPT, timeout_s=200)
+        job_id, _ = self.slurm.sbatch(f"-Jjob-{len(self.ids)}-", script=SCRIPT)
         self.ids.append(job_id)
         assert self.slurm.wait(job_id) == "COMPLETED"
         return "token d1-" in self.slurm.output(job_id)
+
+    def are_saved(self) -> bool:
+        """True if slurmctld has written the last one down: killed before, it forgets its number."""
+        name = f"job-{len(self.ids) - 1}-".encode()
+        path = self.slurm.path("state/job_state")
+        return path.exists() and name in path.read_bytes()
 
     def all_are_recorded_once(self) -> bool:
         """By their nodes, whoever took the records in."""
@@ -62,6 +68,7 @@ def test_a_killed_slurmctld_and_its_return_lose_nothing(slurm: Sandbox) -> None:
     jobs = Jobs(slurm)
     until(jobs.one, "no advisor answers")  # once it has read the limits of Slurm
     here = serves_at(slurm)
+    until(jobs.are_saved, "slurmctld does not save its state")
     slurm.stop("slurmctld", signal.SIGKILL, grace_s=1)
     until(jobs.one, "no advisor answers the backup", 200)
     assert serves_at(slurm) == "backup"
@@ -80,6 +87,7 @@ def test_a_takeover_loses_nothing(slurm: Sandbox) -> None:
     until(jobs.one, "no advisor answers the backup", 200)
     assert serves_at(slurm) == "backup"
     made_room(slurm)
+    until(jobs.are_saved, "slurmctld does not save its state")
     slurm.kill_node("backup")
     until(lambda: serves_at(slurm) == here, "a dead host keeps the folder")
     slurm.restart("slurmctld")
