@@ -19,6 +19,7 @@ from slurm_ext.sandbox.manifest import SandboxManifest, read_manifest
 from slurm_ext.sandbox.plan import BACKUP_ADVISOR, SandboxPlan, daemons, make_plan
 from slurm_ext.sandbox.processes import is_same
 from slurm_ext.sandbox.render import write_files
+from slurm_ext.sandbox.serving import connects, knows_limits
 from slurm_ext.sandbox.spec import SandboxSpec, check_machine
 
 
@@ -163,6 +164,9 @@ class Sandbox(SandboxClient):
         self.wait_for_nodes()
         for name in controls:
             self._launch(name)
+        if self.spec.advisor:
+            where = self.settings["paths.socket"]
+            self.until(lambda: knows_limits(where), "the advisor knows no limits", name="advisor")
 
     def _launch(self, name: str) -> None:
         """Start a daemon, and wait until it serves."""
@@ -185,17 +189,9 @@ class Sandbox(SandboxClient):
         sockets = {"munged": "munge.socket", "mariadbd": "mysql.sock", "advisor": "advisor.sock"}
         ports = {"slurmctld": plan.controller_port, "slurmdbd": plan.database_port}
         if name == BACKUP_ADVISOR:
-            return _connects(socket.AF_UNIX, f"{self.layout.backup}/run/advisor.sock.submit")
+            return connects(socket.AF_UNIX, f"{self.layout.backup}/run/advisor.sock.submit")
         ports |= {host.name: host.port for host in plan.hosts}
         if name in sockets:
-            return _connects(socket.AF_UNIX, str(run / sockets[name]))
+            return connects(socket.AF_UNIX, str(run / sockets[name]))
         addresses = {host.name: host.address for host in plan.hosts}
-        return _connects(socket.AF_INET, (addresses.get(name, "127.0.0.1"), ports[name]))
-
-
-def _connects(family: socket.AddressFamily, address: str | tuple[str, int]) -> bool:
-    with socket.socket(family) as link, suppress(OSError):
-        link.settimeout(1.0)
-        link.connect(address)
-        return True
-    return False
+        return connects(socket.AF_INET, (addresses.get(name, "127.0.0.1"), ports[name]))
