@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from slurm_ext.core.wire import encode_request
 from slurm_ext.history.store.store import open_history
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
-from tests.whole import ACTING, WHOLE, advisor_runs, learn, until, waiting_run
+from tests.whole import ACTING, WHOLE, advisor_says, learn, until, waiting_run
 
 pytestmark = pytest.mark.slurm
 
@@ -112,11 +113,12 @@ def energy(slurm: Sandbox, job_id: int, joules: int) -> None:
 
 
 def test_without_known_limits_nothing_is_raised(slurm: Sandbox) -> None:
-    """While slurmdbd was never reached, CPUs stay as written and the job is accepted.
+    """While slurmdbd was never reached, jobs go as written and are accepted.
 
     The last test of this cluster: it stays without slurmdbd.
     """
     slurm.stop("slurmdbd")
     slurm.restart("advisor")
-    until(lambda: advisor_runs(slurm) > 0, "no advisor")
+    ping = encode_request("ping")
+    until(lambda: advisor_says(slurm, ping).get("limits") is False, "no advisor, or one that knows")
     assert [given(slurm, *argv)[0] for argv in (("-A", "root"), ("-A", "sub"))] == [1, 1]
