@@ -36,7 +36,7 @@ def asked(advisor: Advisor, kind: str, job: Submission | None = JOB, **how: Any)
     return reply
 
 
-def test_a_ping_tells_of_runs_and_model(advisor: Advisor) -> None:
+def test_a_ping_tells_of_runs_model_and_limits(advisor: Advisor) -> None:
     """And nothing else."""
     assert asked(advisor, "ping", None) == {
         "v": 1,
@@ -45,6 +45,7 @@ def test_a_ping_tells_of_runs_and_model(advisor: Advisor) -> None:
         "message": None,
         "runs": 3,
         "model": None,
+        "limits": True,
     }
 
 
