@@ -6,7 +6,7 @@ nothing, raises nothing, and where it does not understand a loader it leaves it 
 
 Environment: DLQUEUE_RUN_DIR (without it nothing happens), DLQUEUE_NUM_WORKERS (1 to 1024; absent:
 measure only), DLQUEUE_MAX_WORKERS (1 to 1024: headroom), DLQUEUE_LENT=1 and DLQUEUE_AUTOTUNE=1,
-DLQUEUE_SEEDED=allow (see below), DLQUEUE_NUM_THREADS (torch's, at most; OMP_NUM_THREADS wins),
+DLQUEUE_SEEDED=allow (see below), DLQUEUE_NUM_THREADS (torch's, at most; a user's word wins),
 DLQUEUE_BUCKETS (buckets/request.py), DLQUEUE_DECISION (copied into the summary).
 
 Which loaders get DLQUEUE_NUM_WORKERS = W workers:

@@ -23,6 +23,7 @@ from .stalls import gradient_sync
 from .step_session import StepSession
 from .streams.watch import AnyWorkers, Init, Watch
 
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")  # either is torch's number of threads
 _DUE_S = 0.2  # between looks at the summary
 
 
@@ -87,7 +88,7 @@ def _keep_threads(directive: Directive) -> None:
 
     They would spin on the CPUs that came for workers, and sums of other parts round otherwise.
     """
-    if directive.num_threads is None or "OMP_NUM_THREADS" in os.environ:
+    if directive.num_threads is None or any(name in os.environ for name in _THREADS):
         return
     with contextlib.suppress(Exception):  # of an unknown torch
         torch = sys.modules["torch"]
