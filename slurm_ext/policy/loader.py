@@ -156,12 +156,13 @@ def _improve(search: _Search, written: Prediction, chosen: Prediction, min_gain:
     """The job could be faster: change it where that is predicted to be worth it."""
     gain = chosen.samples_per_s / written.samples_per_s - 1
     freed = written.shape.cpus_per_task - chosen.shape.cpus_per_task
-    if freed > 0 and gain >= search.target - 1 and gain < min_gain:
+    margin = 1.0 if chosen.level in SCRIPT_LEVELS else FAR_MARGIN
+    is_sure = chosen.interval.low > margin * written.samples_per_s
+    if freed > 0 and gain >= search.target - 1 and not (is_sure and gain >= min_gain):
         return _change(written, chosen, f"{_cpus(freed)} would stay idle")
     if gain < min_gain:
         return _leave(written, search.fine(written, chosen))
-    margin = 1.0 if chosen.level in SCRIPT_LEVELS else FAR_MARGIN
-    if chosen.interval.low <= margin * written.samples_per_s:
+    if not is_sure:
         return _leave(written, f"it may gain {gain:.0%}, but {_range(chosen)} is too uncertain")
     lost = gain / (1 + gain)
     return _change(written, chosen, f"{_waiting(written)}, which costs {lost:.0%} of its speed")

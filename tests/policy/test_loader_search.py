@@ -114,3 +114,26 @@ def test_a_lower_bound_below_the_present_rate_is_no_reason_to_act(
     assert told.action == action
     if action == "leave":
         assert told.reason == f"it may gain 8%, but {lowest:.3g} to 879 samples/s is too uncertain"
+
+
+@pytest.mark.parametrize(
+    ("lowest", "reason"), [(440.0, "7 CPUs would stay idle"), (444.0, "it waits")]
+)
+def test_an_unsure_gain_keeps_no_cpus(lowest: float, reason: str) -> None:
+    """One CPU is as good as eight: seven go back whether or not the rate may rise with that."""
+
+    def answer(wanted: Shape) -> Prediction:
+        smaller = wanted.num_workers == 2
+        return Prediction(
+            shape=wanted,
+            samples_per_s=480.0 if smaller else 443.0,
+            interval=Interval(lowest, 500.0) if smaller else Interval(400.0, 490.0),
+            bottleneck="data",
+            level=Level.SCRIPT,
+            runs=4,
+        )
+
+    told = decide(shape(8, 8), answer, NODE, may_change_cpus="any")
+    assert (told.action, told.after.num_workers) == ("change", 2)
+    assert told.reason.startswith(reason)
+    assert told.after.cpus_per_task < 8
