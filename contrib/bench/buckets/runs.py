@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contrib.bench.common.limited_link import Place
-from slurm_ext.core.errors import SandboxError
+from contrib.bench.common.limited_link import Place, to_their_end
 
 ROOT = Path(__file__).parents[3]
 SITE = ROOT / "slurm_ext" / "probe" / "site"
-LIMIT_S = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +41,7 @@ def ran(
             _start(folder, module, words, rank, place, len(places), buckets)
             for rank, place in enumerate(places)
         ]
-        try:
-            for rank, process in enumerate(ranks):
-                _, said = process.communicate(timeout=LIMIT_S)
-                if process.returncode:
-                    raise SandboxError(f"rank {rank} failed: {said[-500:]}")
-        finally:
-            for process in ranks:
-                process.kill()
-                process.communicate()
+        to_their_end(ranks)
         clocks = [_read(folder / f"clock-{rank}") for rank in range(len(ranks))]
         summaries = [_read(path) for path in folder.glob("run-*/summary-*.json")]
     return Ran(clocks, sorted(summaries, key=lambda one: int(one["rank"])))

@@ -7,10 +7,11 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from slurm_ext.core.errors import MissingError
+from slurm_ext.core.errors import MissingError, SandboxError
 
 INTERFACE = "rank0"
 _BURST, _LATENCY = "256kb", "400ms"
+_LONGEST_S = 900.0  # of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,19 @@ def linked(ranks: int, mbit: float) -> Iterator[list[Place]]:
     finally:
         for name in (*(place.namespace for place in places), hub):
             _remove(name)
+
+
+def to_their_end(ranks: Sequence["subprocess.Popen[str]"]) -> None:
+    """Wait for all ranks, and leave none behind. Raises SandboxError where one fails."""
+    try:
+        for rank, process in enumerate(ranks):
+            _, said = process.communicate(timeout=_LONGEST_S)
+            if process.returncode:
+                raise SandboxError(f"rank {rank} failed: {said[-500:]}")
+    finally:
+        for process in ranks:
+            process.kill()
+            process.communicate()
 
 
 def _plug(hub: str, place: Place, mbit: float) -> None:

@@ -83,7 +83,7 @@ def _trial(site: Site, number: int, random: Random) -> "Promise | str":
         achieved=came.samples_per_s,
         as_written=written,
         cpus=(drawn.cpus, told.cpus),
-        training_of=asdict(drawn),
+        drawn=asdict(drawn),
         earlier=before,
     )
 

@@ -24,7 +24,7 @@ class Promise:
     achieved: float
     as_written: float | None  # of a changed job, in the same surroundings
     cpus: tuple[int, int]  # as written, as it ran
-    training_of: dict[str, Any]  # what was drawn
+    drawn: dict[str, Any]  # the training
     earlier: tuple[Earlier, ...]
 
     @property

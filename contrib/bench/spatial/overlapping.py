@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from contrib.bench.buckets.runs import LIMIT_S, ROOT
-from contrib.bench.common.limited_link import Place, linked
-from slurm_ext.core.errors import MissingError, SandboxError
+from contrib.bench.buckets.runs import ROOT
+from contrib.bench.common.limited_link import Place, linked, to_their_end
+from slurm_ext.core.errors import MissingError
 
 MBITS = (50, 200, 1600)
 
@@ -52,15 +52,7 @@ def _ran(places: Sequence[Place], size: int, turns: int) -> list[dict[str, Any]]
             _start(place, [str(rank), str(len(places)), str(size), str(turns), f"{folder}/{rank}"])
             for rank, place in enumerate(places)
         ]
-        try:
-            for number, rank in enumerate(ranks):
-                _, said = rank.communicate(timeout=LIMIT_S)
-                if rank.returncode:
-                    raise SandboxError(f"rank {number} failed: {said[-500:]}")
-        finally:
-            for rank in ranks:
-                rank.kill()
-                rank.communicate()
+        to_their_end(ranks)
         return [json.loads((Path(folder) / str(n)).read_text()) for n in range(len(places))]
 
 

@@ -73,7 +73,7 @@ class PlanningPool:
         self._round(now_s)
 
     def _in_order(self, now_s: float) -> float:
-        """Start the first ones, until one has no room; his partition waits then."""
+        """Start the first ones, until one has no room; its partition waits then."""
         taken, started = 0, 0
         for rank in self._line.front[: self._look.queue_depth]:
             job = number_of(rank)

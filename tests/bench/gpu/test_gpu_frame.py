@@ -17,7 +17,7 @@ from contrib.bench.gpu.one import outcome
 from contrib.bench.gpu.page import line, page
 from contrib.bench.gpu.report import AbsentError, Report, figure, repeats
 from contrib.bench.gpu.table import ROWS, RowKind, Wanted, wanted
-from tests.bench.gpu.gpu_here import here
+from tests.bench.gpu.gpu_here import here, rows_are
 from tests.bench.program import run_bench
 
 
@@ -87,14 +87,7 @@ def test_a_row_that_crashes_or_hangs_loses_itself_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, status: str, why: str
 ) -> None:
     """Its process is ended with all that it started, and the reason is one line."""
-    folder = tmp_path / "contrib" / "bench" / "gpu"
-    folder.mkdir(parents=True)
-    for package in (folder, folder.parent):
-        (package / "__init__.py").touch()
-    (folder / "one.py").write_text(program)
-    monkeypatch.setattr(started, "ROOT", tmp_path)
-    monkeypatch.setattr(started, "CLEAN_S", 2.0)
-    monkeypatch.setattr(started, "LEAST_S", 1.0)
+    rows_are(program, tmp_path, monkeypatch, clean_s=2.0, least_s=1.0)
     found = started.row_of(ROWS[0], here(tmp_path), 6.0)
     assert found["status"] == status
     assert why in found["why"]

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from contrib.bench.gpu import __main__ as program
-from contrib.bench.gpu import started
 from contrib.bench.gpu.here import Here
 from contrib.bench.gpu.one import outcome
 from contrib.bench.gpu.page import page
 from contrib.bench.gpu.table import ROWS, RowKind
-from tests.bench.gpu.gpu_here import here
+from tests.bench.gpu.gpu_here import here, rows_are
 
 NAMES = [kind.name for kind in ROWS]
 # A row's process: the one that is named fails in its way, the others measure one figure.
@@ -40,14 +39,7 @@ WAYS = (
 @pytest.fixture
 def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tree whose rows are processes that do as they are told; without a GPU's look at it."""
-    folder = tmp_path / "contrib" / "bench" / "gpu"
-    folder.mkdir(parents=True)
-    for package in (folder, folder.parent):
-        (package / "__init__.py").touch()
-    (folder / "one.py").write_text(ONE)
-    monkeypatch.setattr(started, "ROOT", tmp_path)
-    monkeypatch.setattr(started, "CLEAN_S", 0.5)
-    monkeypatch.setattr(started, "LEAST_S", 0.0)
+    rows_are(ONE, tmp_path, monkeypatch, clean_s=0.5, least_s=0.0)
     monkeypatch.setattr(program, "surroundings", lambda _: (here(tmp_path, device="cuda"), {}))
     return tmp_path
 
