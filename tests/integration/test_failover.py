@@ -53,7 +53,7 @@ class Jobs:
 
 def serves_at(slurm: Sandbox) -> str:
     """Host of the advisor that holds the state folder."""
-    return slurm.path("dlqueue/advisor.lock").read_text()
+    return slurm.path("dlqueue/advisor.lock").read_text().partition("\n")[0]
 
 
 def made_room(slurm: Sandbox) -> None:

@@ -23,7 +23,8 @@ from slurm_ext.advisor.service.server import Admitting, Answering, Server
 from slurm_ext.advisor.service.standby import (
     LOCK,
     ClaimWatch,
-    host_of,
+    other_cluster,
+    owner_of,
     sign,
     wait_for_turn,
 )
@@ -172,15 +173,21 @@ def _alone(settings: Settings) -> Iterator[None]:
     try:
         if not try_lock(lock):
             _stand_by(settings, lock)
-        sign(lock, state_dir)
+        sign(lock, state_dir, settings["site.cluster"])
         yield
     finally:
         os.close(lock)
 
 
 def _stand_by(settings: Settings, lock: int) -> None:
-    """Wait for the advisor of another controller; one of this host is a mistake: AdvisorError."""
-    if host_of(lock) in ("", socket.gethostname()):
+    """Wait for the advisor of another controller of this cluster; others raise AdvisorError."""
+    host, own = owner_of(lock)[0], settings["site.cluster"]
+    if cluster := other_cluster(lock, own):
+        raise AdvisorError(
+            f"{settings.state_dir} is the state folder of cluster {cluster}, whose advisor runs on"
+            f" {host}; give cluster {own} another paths.state_dir"
+        )
+    if host in ("", socket.gethostname()):
         raise AdvisorError(f"another advisor uses {settings.state_dir}; stop it first")
     trusted = {0, os.geteuid(), *settings["advisor.trusted_uids"]}
     mode = settings["advisor.socket_mode"] & ~stat.S_IRWXO

@@ -2,7 +2,8 @@
 
 The other one waits for its turn. It is called by the first question of its own slurmctld, which
 asks only while it is in charge: then it claims the folder, the one that serves sees the claim,
-ends, and is started again to wait (by systemd). A claim is a file with a host's name.
+ends, and is started again to wait (by systemd). A claim is a file with a host's name. Advisors of
+two clusters never take turns: the second one is refused.
 """
 
 import logging
@@ -20,19 +21,31 @@ from slurm_ext.core.files import replace_file, try_lock
 
 LOCK, CLAIM = "advisor.lock", "advisor.claim"
 LOOK_S = 1.0
-_MOST_BYTES = 256  # of a host's name
+_MOST_BYTES = 512  # of the names of a host and a cluster
+_MOST_CHARS = 100  # of a cluster's name
 log = logging.getLogger(__name__)
 
 
-def host_of(lock: int) -> str:
-    """Name of the host whose advisor holds the lock, as it wrote it there; empty if it did not."""
-    return os.pread(lock, _MOST_BYTES, 0).decode(errors="replace").strip()
+def owner_of(lock: int) -> tuple[str, str]:
+    """Host and cluster of the advisor that holds the lock; empty what it did not write there."""
+    host, _, cluster = os.pread(lock, _MOST_BYTES, 0).decode(errors="replace").partition("\n")
+    return host.strip(), cluster.strip()
 
 
-def sign(lock: int, state_dir: Path) -> None:
-    """Write this host's name as the owner's, and drop the claim that led here."""
+def other_cluster(lock: int, own: str) -> str:
+    """The owner's cluster where it is not `own`; empty also where an older advisor wrote none."""
+    cluster = owner_of(lock)[1]
+    return "" if cluster == _one_line(own) else cluster
+
+
+def _one_line(cluster: str) -> str:
+    return " ".join(cluster[:_MOST_CHARS].split())
+
+
+def sign(lock: int, state_dir: Path, cluster: str) -> None:
+    """Write this host's and cluster's names as the owner's, and drop the claim that led here."""
     os.ftruncate(lock, 0)
-    os.pwrite(lock, socket.gethostname().encode(), 0)
+    os.pwrite(lock, f"{socket.gethostname()}\n{_one_line(cluster)}".encode(), 0)
     (state_dir / CLAIM).unlink(missing_ok=True)
 
 
@@ -40,14 +53,14 @@ def wait_for_turn(
     lock: int, state_dir: Path, door: socket.socket, trusted: Collection[int]
 ) -> None:
     """Wait until the lock is ours; claim it when a `trusted` one asks at `door`. AdvisorError."""
-    log.info("the advisor of %s serves; waiting until slurmctld asks here", host_of(lock))
+    log.info("the advisor of %s serves; waiting until slurmctld asks here", owner_of(lock)[0])
     while not try_lock(lock):
         if select.select([door], [], [], LOOK_S)[0] and _asked(door, trusted):
             try:
                 replace_file(state_dir / CLAIM, socket.gethostname().encode(), mode=0o640)
             except OSError as error:
                 raise AdvisorError(f"{state_dir} cannot be used: {error.strerror}") from None
-            log.info("slurmctld asks here: the advisor of %s is to end", host_of(lock))
+            log.info("slurmctld asks here: the advisor of %s is to end", owner_of(lock)[0])
 
 
 def _asked(door: socket.socket, trusted: Collection[int]) -> bool:

@@ -68,18 +68,21 @@ def advisor(settings: Settings) -> Iterator[Finding]:
 
 
 def _stands_by(settings: Settings) -> Finding | None:
-    """The advisor of another controller serves, and the one here waits for its turn."""
-    from slurm_ext.advisor.service.standby import LOCK, host_of
+    """The advisor of another controller serves, and the one here waits for its turn, or may not."""
+    from slurm_ext.advisor.service.standby import LOCK, other_cluster, owner_of
     from slurm_ext.advisor.service.unix_socket import SUBMIT
 
-    if not Path(f"{settings['paths.socket']}{SUBMIT}").is_socket():
-        return None
     try:
         with (settings.state_dir / LOCK).open() as lock:
-            host = host_of(lock.fileno())
+            host = owner_of(lock.fileno())[0]
+            cluster = other_cluster(lock.fileno(), settings["site.cluster"])
     except OSError:
         return None
-    if host in ("", socket.gethostname()):
+    if cluster:
+        seen = f"{settings.state_dir} is the state folder of cluster {cluster} on {host}"
+        return Finding("advisor", FAIL, seen, "give each cluster a paths.state_dir of its own")
+    waits = Path(f"{settings['paths.socket']}{SUBMIT}").is_socket()
+    if not waits or host in ("", socket.gethostname()):
         return None
     return Finding("advisor", OK, f"waits until slurmctld asks here; that of {host} serves")
 

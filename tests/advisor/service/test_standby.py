@@ -10,10 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.advisor.service import standby
-from slurm_ext.advisor.service.standby import CLAIM, ClaimWatch, host_of, sign, wait_for_turn
+from slurm_ext.advisor.service import service, standby
+from slurm_ext.advisor.service.standby import (
+    CLAIM,
+    ClaimWatch,
+    other_cluster,
+    owner_of,
+    sign,
+    wait_for_turn,
+)
 from slurm_ext.advisor.service.unix_socket import listener
+from slurm_ext.core.errors import AdvisorError
 from slurm_ext.core.files import try_lock
+from slurm_ext.core.settings.document import Settings
 from tests.whole import until
 
 HERE = socket.gethostname()
@@ -80,8 +89,31 @@ def test_who_has_the_lock_signs_it_and_ends_all_claims(tmp_path: Path, other: in
     """A longer name of before leaves nothing behind."""
     os.pwrite(other, b"a-much-longer-name-than-any-host-of-the-tests-has.example.org", 0)
     (tmp_path / CLAIM).write_text(HERE)
-    sign(other, tmp_path)
-    assert host_of(other) == HERE
+    sign(other, tmp_path, "alpha")
+    assert owner_of(other) == (HERE, "alpha")
+    assert (other_cluster(other, "alpha"), other_cluster(other, "beta")) == ("", "alpha")
+    assert not (tmp_path / CLAIM).exists()
+
+
+@pytest.mark.parametrize("cluster", ["", " two\nlines\t", 90 * "long ", 300 * "\N{SNOWMAN}"])
+def test_a_cluster_knows_its_own_folder_again(tmp_path: Path, other: int, cluster: str) -> None:
+    """Whatever site.cluster is: the setting takes any text."""
+    sign(other, tmp_path, cluster)
+    assert other_cluster(other, cluster) == ""
+
+
+@pytest.mark.parametrize("host", [HERE, "other"])
+def test_two_clusters_take_no_turns(tmp_path: Path, other: int, host: str) -> None:
+    """An advisor of another cluster is refused in one line, on this host and on any other."""
+    os.pwrite(other, f"{host}\nalpha".encode(), 0)
+    values = {"paths.state_dir": str(tmp_path), "site.cluster": "beta"}
+    with pytest.raises(AdvisorError) as caught, service._alone(Settings(values=values)):
+        pass
+    assert str(caught.value) == (
+        f"{tmp_path} is the state folder of cluster alpha, whose advisor runs on {host};"
+        " give cluster beta another paths.state_dir"
+    )
+    assert owner_of(other) == (host, "alpha")
     assert not (tmp_path / CLAIM).exists()
 
 

@@ -207,6 +207,8 @@ def test_every_finding_that_is_not_ok_has_advice(tmp_path: Path) -> None:
     ("holder", "status", "seen"),
     [
         ("ctl1\n", "ok", "that of ctl1"),
+        ("ctl1\ncluster", "ok", "that of ctl1"),
+        ("ctl1\nalpha", "fail", "is the state folder of cluster alpha on ctl1"),
         (socket.gethostname(), "warn", "No such file"),
         (None, "warn", "No such file"),
     ],
