@@ -7,11 +7,13 @@ import time
 
 from slurm_ext.node.common import job, log, state
 from slurm_ext.node.common.files import unlink_quietly
-from slurm_ext.node.common.spool_layout import Spool, key_of, split_key
+from slurm_ext.node.common.spool_layout import Spool, split_key
+from slurm_ext.node.hooks.ended_run import ended_run_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
+    from typing import Any
 
     from slurm_ext.node.common.config import NodeConfig
 
@@ -30,7 +32,7 @@ def epilog(config: NodeConfig, env: Mapping[str, str]) -> None:
     spool = Spool(config.spool_dir)
     spool.prepare()
     job_id, told = job.job_id(env), job.restart_count(env)
-    key = ended_run_key(spool, job_id, told, lambda: _taken_back(config, job_id, deadline))
+    key = ended_run_key(spool, job_id, told, lambda: _facts(config, job_id, deadline))
     with_mps = os.path.isdir(os.path.join(spool.root, "mps"))
     if with_mps:
         from slurm_ext.node.mps.release import release, sweep
@@ -47,35 +49,10 @@ def epilog(config: NodeConfig, env: Mapping[str, str]) -> None:
         start_transport_worker(config, deadline)
 
 
-def ended_run_key(
-    spool: Spool, job_id: int, told: int, taken_back: Callable[[], bool | None]
-) -> str:
-    """The run that ends. For a requeued job slurmd tells the next run's count already.
+def _facts(config: NodeConfig, job_id: int, deadline: float) -> Mapping[str, Any] | None:
+    from slurm_ext.node.record.squeue import query_job
 
-    A run without a prolog's notes (it was killed, or the run starts within a second of its requeue)
-    is told apart by `taken_back`: True if the job is to run again, None if nobody knows. slurmd
-    may also run the epilog of a run twice, where slurmctld lost its end.
-    """
-    open_runs = _restarts(spool, job_id, "json", told)
-    if open_runs or not told:
-        return key_of(job_id, max(open_runs, default=0))
-    back = taken_back()
-    if back is not None:
-        return key_of(job_id, told - back)
-    done = _restarts(spool, job_id, "done", told)
-    return key_of(job_id, min(told, max(done) + 1) if done else told)
-
-
-def _taken_back(config: NodeConfig, job_id: int, deadline: float) -> bool | None:
-    from slurm_ext.node.record.squeue import is_taken_back, query_job
-
-    facts = query_job(config, job_id, wait_s=(deadline - time.monotonic()) / 2)
-    return None if facts is None else is_taken_back(facts)
-
-
-def _restarts(spool: Spool, job_id: int, kind: str, most: int) -> list[int]:
-    keys = [split_key(key) for key in spool.keys(kind)]
-    return [restart for number, restart in keys if number == job_id and restart <= most]
+    return query_job(config, job_id, wait_s=(deadline - time.monotonic()) / 2)
 
 
 def _close(

@@ -67,6 +67,15 @@ def is_taken_back(facts: Mapping[str, Any]) -> bool:
     return facts["state"] in _TO_RUN_AGAIN and facts["end_s"] is None
 
 
+def has_ended_since(facts: Mapping[str, Any], second: int) -> bool:
+    """True if the job's newest run started in this second or later, and does not go on.
+
+    Slurm's clock and the node's own are compared: both are the site's.
+    """
+    runs = facts["state"] in GOING_ON and facts["state"] not in _TO_RUN_AGAIN
+    return not runs and (facts["start_s"] or 0) >= second
+
+
 def parse_squeue(text: str, job_id: int) -> dict[str, Any] | None:
     """The job's line as values; None where no line is the job's.
 
