@@ -2,7 +2,7 @@
 # Test files are dealt out to so many processes; those of the real Slurm mostly wait.
 WORKERS = 2
 
-.PHONY: demo docs test setup check matrix matrix-full mutants deb rpm wheelhouse dist clean
+.PHONY: demo docs test setup check matrix matrix-full matrix-part mutants deb rpm wheelhouse dist clean
 
 demo: .venv/ready-for-demo
 	.venv/bin/dlqueue demo
@@ -27,6 +27,13 @@ matrix matrix-full: .venv/ready-for-test
 		contrib/packaging/other_slurm.sh $$release build/slurm/$$release \
 			.venv/bin/python -m pytest -q $(TESTS) || exit 1; \
 	done
+
+# A smaller part, as CI runs it after the tests: ten minutes a release at most, and a line where it cannot be measured.
+matrix-part: .venv/ready-for-test
+	failed=; for release in $(RELEASES); do \
+		contrib/packaging/matrix_part.sh $$release tests/slurm/test_client_contract.py \
+			tests/integration/test_pairing.py tests/integration/test_submit_edits.py || failed=yes; \
+	done; test -z "$$failed"
 
 # Changes of one room's code that its tests do not notice: make mutants ROOM=policy [SAMPLE=300 [SEED=2]]
 mutants: .venv/ready-for-mutants

@@ -12,27 +12,47 @@ set -eu
 suite=$1 folder=$2
 shift 2
 here=$(cd "$(dirname "$0")/../.." && pwd)
-home=$("$here/.venv/bin/python" -c 'import sys; print(sys.base_prefix)')
 
-if [ ! -e "$folder/usr/sbin/slurmctld" ]; then
-    command -v debootstrap >/dev/null || apt-get install -y --no-install-recommends debootstrap
-    [ -e "$folder/usr/bin/apt-get" ] || debootstrap --variant=minbase "$suite" "$folder"
-    printf '#!/bin/sh\nexit 101\n' >"$folder/usr/sbin/policy-rc.d" # no daemon starts by itself
-    chmod +x "$folder/usr/sbin/policy-rc.d"
-fi
-mount --bind "$folder" "$folder" # a mount point, which `ip netns` wants / to be
-cp /etc/resolv.conf /etc/hosts /etc/hostname "$folder/etc/"
-for path in /proc /sys /dev /tmp "$here" "$home"; do
-    mkdir -p "$folder$path"
-    mount --rbind "$path" "$folder$path"
-done
-if [ ! -e "$folder/usr/sbin/slurmctld" ]; then
+share() { # folders of this machine with the root in folder $1
+    root=$1
+    shift
+    for path; do
+        mkdir -p "$root$path"
+        mount --rbind "$path" "$root$path"
+    done
+}
+
+make_root() {
+    command -v debootstrap >/dev/null ||
+        { apt-get update -qq && apt-get install -y --no-install-recommends debootstrap; }
+    debootstrap --variant=minbase "$suite" "$1"
+    printf '#!/bin/sh\nexit 101\n' >"$1/usr/sbin/policy-rc.d" # no daemon starts by itself
+    chmod +x "$1/usr/sbin/policy-rc.d"
+    cp /etc/resolv.conf "$1/etc/"
+    share "$1" /proc /sys /dev
     # A mirror may lag behind: sid's lists are valid for a week.
-    chroot "$folder" env DEBIAN_FRONTEND=noninteractive sh -c 'apt-get update -qq -o Acquire::Check-Valid-Until=false &&
+    chroot "$1" env DEBIAN_FRONTEND=noninteractive sh -c 'apt-get update -qq -o Acquire::Check-Valid-Until=false &&
         apt-get install -y -qq \
         --no-install-recommends slurmctld slurmd slurm-client slurmdbd slurm-wlm-basic-plugins \
         slurm-wlm-mysql-plugin munge lua-socket lua5.1 mariadb-server-core mariadb-client-core python3 git \
         iproute2 procps libssl3t64 libffi8 libsqlite3-0 libreadline8t64 libbz2-1.0 liblzma5 libgomp1 >&2'
+    umount --lazy "$1/proc" "$1/sys" "$1/dev"
+}
+
+if [ ! -e "$folder/usr/sbin/slurmctld" ]; then # a root is whole or not there
+    [ ! -e "$folder" ] || rmdir "$folder"
+    rm -rf --one-file-system "$folder.new"
+    make_root "$folder.new"
+    mv -T "$folder.new" "$folder"
 fi
+mount --bind "$folder" "$folder" # a mount point, which `ip netns` wants / to be
+cp /etc/resolv.conf /etc/hosts /etc/hostname "$folder/etc/"
+share "$folder" /proc /sys /dev /tmp "$here"
+home=$("$here/.venv/bin/python" -c 'import sys; print(sys.base_prefix)')
+if [ "$home" = /usr ]; then # the system's Python, in place of the other release's
+    mount --bind /usr/bin/python3 "$folder/usr/bin/python3"
+    home=$("$here/.venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')
+fi
+share "$folder" "$home"
 exec chroot "$folder" env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root LANG=C.UTF-8 \
     sh -c 'cd "$0" && exec "$@"' "$here" "$@"
