@@ -159,7 +159,9 @@ def _prepare(history: History) -> None:
         history.conn.execute("PRAGMA synchronous = FULL")
         history.conn.execute("PRAGMA foreign_keys = ON")
     if waiting:
-        _migrate(history)
+        _migrate(history)  # on disk, as it may touch every row
+    # Triggers check each insert, so each keeps an undo of its own: small in memory, 64 KiB else.
+    history.conn.execute("PRAGMA temp_store = MEMORY")
 
 
 def _journal_ahead(conn: sqlite3.Connection, timeout_s: float) -> None:
