@@ -1,7 +1,8 @@
 """Windows of all ranks as one answer: parts of a step with intervals, what to do first. Pure.
 
 The document (`--json`), times in seconds of a step:
-- v, command, depth: L1 (windows), L0 (what the probe saw in passing) or null; why_not: no windows
+- v, command, depth: L1 (windows), L1+trace (windows, and communication by the profiler's traces:
+  FSDP), L0 (what the probe saw in passing) or null; why_not: no windows
 - how: how the run ended; said: its last words, where it failed
 - ranks, workers (of each rank's loader), steps, elapsed_s, ended (precise, steps, seconds)
 - step, data, hidden: {value, low, high}, null where it is not known; intervals of 90 %
@@ -15,20 +16,24 @@ The document (`--json`), times in seconds of a step:
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from statistics import mean
 from typing import Any
 
 from slurm_ext.cli.profile.run_folder import ProfileRun
+from slurm_ext.cli.profile.traced import SLOW, Series, collectives, traced_series
 from slurm_ext.core.findings.strands import total
 from slurm_ext.core.stalls.data_stall import WorkerCosts, split_wait
 from slurm_ext.core.stalls.step_split import StepSplit, step_split, worker_costs
 from slurm_ext.core.trainings import largest_training, trainings
 from slurm_ext.probe.windows import estimate
-from slurm_ext.probe.windows.estimate import Figure
-from slurm_ext.probe.windows.plan import BOTH, CACHED, NORMAL
+from slurm_ext.probe.windows.estimate import EXPOSED, Figure
+from slurm_ext.probe.windows.exposed import HIDDEN
+from slurm_ext.probe.windows.plan import BOTH, CACHED, NORMAL, TRACED
 
 WORTH = 0.025  # of a step: less is not advised on
 _LEAST_SHARE = 0.005  # of a data stall: a smaller part of it is not named
+_TRACED = "traced "  # a figure by traces, before its name
 _SLOWEST = "K"  # the slowest rank's own computing beyond the mean one's
 _ADVICE = {
     "fetch": "faster storage or a local copy, or more workers",
@@ -38,6 +43,11 @@ _ADVICE = {
     "slow rank": "the rank that computes longest: its node, or its share of the data",
     "communicating": "larger or fewer gradient buckets, or a faster link",
 }
+_SHARDED = (  # FSDP's own options: they are advised, never set
+    "prefetching (fully_shard: set_modules_to_forward_prefetch; FSDP: forward_prefetch),"
+    " reshard_after_forward=False where memory allows, or a faster link"
+)
+_TRACE_COSTS = 0.05  # of a step: more is told
 _Json = Mapping[str, Any]
 
 
@@ -67,32 +77,31 @@ def _by_rank(documents: Sequence[_Json]) -> list[_Json]:
     return [found[rank] for rank in sorted(found)]
 
 
-def _series(entered: Sequence[_Json]) -> dict[str, list[list[float]]]:
+def _series(entered: Sequence[_Json]) -> Series:
     """Steps of the windows of each kind, as means over the ranks."""
     if not entered:
         return {}
     rows = list(zip(*(one["windows"] for one in entered), strict=False))
     kinds = dict.fromkeys(row[0]["kind"] for row in rows)
-    return {
+    found = {
         kind: [_means([rank["steps"] for rank in row]) for row in rows if row[0]["kind"] == kind]
         for kind in kinds
     }
+    return {**found, **traced_series(entered)}
 
 
 def _means(ranks: Sequence[Sequence[float]]) -> list[float]:
     return [sum(steps) / len(ranks) for steps in zip(*ranks, strict=False)]
 
 
-def _from_windows(
-    entered: Sequence[_Json], series: dict[str, list[list[float]]], ended: ProfileRun
-) -> dict[str, Any]:
+def _from_windows(entered: Sequence[_Json], series: Series, ended: ProfileRun) -> dict[str, Any]:
     first = entered[0]
     workers = max(one["workers"] for one in entered)
     found = _estimates(entered, series, workers)
     step, data = found["step"], found["data"]
     parts = [*_parts(found), *_data_parts(data, step, ended.summaries)]
     return {
-        "depth": "L1",
+        "depth": "L1+trace" if EXPOSED in series else "L1",
         "ranks": max(first["world"], len(entered)),
         "workers": workers,
         "steps": sum(len(steps) for windows in series.values() for steps in windows),
@@ -103,19 +112,19 @@ def _from_windows(
         "hidden": _row(found["hidden"]) if "hidden" in found else None,
         "parts": [{**part, "share": part["value"] / step.value} for part in parts],
         "au": min(1.0, 1 - data.value / step.value),
-        "first": _first(parts, step),
-        "notes": list(_notes(entered, found, step)),
+        "first": _first(parts, step, traced=EXPOSED in series),
+        "notes": [*_notes(entered, found, step), *_trace_notes(series, found)],
         "windows": [_window(window) for window in first["windows"]],
     }
 
 
-def _estimates(
-    entered: Sequence[_Json], series: dict[str, list[list[float]]], workers: int
-) -> dict[str, Figure]:
+def _estimates(entered: Sequence[_Json], series: Series, workers: int) -> dict[str, Figure]:
     figures = estimate.figures_of(list(series))
     if BOTH in series and len(entered) > 1:
         series = {**series, _SLOWEST: _slowest(entered, series[BOTH])}
-        figures["slow rank"] = lambda means: means[_SLOWEST]
+        figures[SLOW] = lambda means: means[_SLOWEST]
+    for name in {*collectives(series), SLOW, HIDDEN} & series.keys():
+        figures[_TRACED + name] = itemgetter(name)
     return estimate.estimates(series, figures, block=max(workers, 1), seed=0)
 
 
@@ -133,8 +142,10 @@ def _parts(found: Mapping[str, Figure]) -> Iterator[dict[str, Any]]:
     yield {"name": "computing", "part_of": None, **_row(found["computing"])}
     if "communication" in found:
         yield {"name": "communicating", "part_of": None, **_row(found["communication"])}
-    if "slow rank" in found:
-        yield {"name": "slow rank", "part_of": "communicating", **_row(found["slow rank"])}
+    for name in (SLOW, *(name for name in sorted(found) if name.startswith(_TRACED))):
+        if name in found and name != _TRACED + HIDDEN:
+            told = name.removeprefix(_TRACED)
+            yield {"name": told, "part_of": "communicating", **_row(found[name])}
     yield {"name": "data", "part_of": None, **_row(found["data"])}
 
 
@@ -166,7 +177,7 @@ def _row(figure: Figure) -> dict[str, float]:
     return {"value": figure.value, "low": figure.low, "high": figure.high}
 
 
-def _first(parts: Sequence[dict[str, Any]], step: Figure) -> dict[str, Any] | None:
+def _first(parts: Sequence[dict[str, Any]], step: Figure, *, traced: bool) -> dict[str, Any] | None:
     """The largest part that surely is, and that something can be done about."""
     divided = {part["part_of"] for part in parts} - {"communicating"}
     worth = [
@@ -180,7 +191,8 @@ def _first(parts: Sequence[dict[str, Any]], step: Figure) -> dict[str, Any] | No
     if not worth:
         return None
     largest = max(worth, key=lambda part: float(part["value"]))
-    return {"name": largest["name"], "seconds": largest["value"], "do": _ADVICE[largest["name"]]}
+    told = {**_ADVICE, "communicating": _SHARDED} if traced else _ADVICE
+    return {"name": largest["name"], "seconds": largest["value"], "do": told[largest["name"]]}
 
 
 def _notes(entered: Sequence[_Json], found: Mapping[str, Figure], step: Figure) -> Iterator[str]:
@@ -191,13 +203,25 @@ def _notes(entered: Sequence[_Json], found: Mapping[str, Figure], step: Figure) 
                 f"fixing the data would uncover {1e3 * hidden.value:.3g} ms of communication"
                 f" ({1e3 * hidden.low:.3g} to {1e3 * hidden.high:.3g}), hidden behind the wait now"
             )
-    elif entered[0]["world"] > 1 and entered[0]["no_sync"]:
+    elif entered[0]["world"] > 1 and entered[0]["no_sync"] and "communication" not in found:
         yield f"communication is not told apart: {entered[0]['no_sync']}"
+        yield from sorted({one["no_trace"] for one in entered if one.get("no_trace")})
     missing = entered[0]["world"] - len(entered)
     if missing > 0:
         yield f"{missing} of {entered[0]['world']} ranks left no windows: means are of the others"
     for fault in sorted({fault for one in entered for fault in one["faults"]}):
         yield f"the profile itself failed: {fault}"
+
+
+def _trace_notes(series: Series, found: Mapping[str, Figure]) -> Iterator[str]:
+    """Communication that computing hides, and what the profiler itself cost."""
+    if EXPOSED not in series:
+        return
+    hidden = found[_TRACED + HIDDEN].value
+    yield f"{1e3 * hidden:.3g} ms of communication a step lie behind computing and cost nothing"
+    slower = estimate.mean(series[TRACED]) / estimate.mean(series[CACHED]) - 1
+    if slower > _TRACE_COSTS:
+        yield f"traced steps took {slower:.0%} longer: computing may hide more without the trace"
 
 
 def _window(window: _Json) -> dict[str, Any]:
@@ -250,4 +274,10 @@ def _why_not(ended: ProfileRun) -> str:
     return str(furthest["why_not"] or "every window had a validation in it")
 
 
-KINDS = {NORMAL: "normal", CACHED: "cached batches", "S": "without gradient sync", BOTH: "both"}
+KINDS = {
+    NORMAL: "normal",
+    CACHED: "cached batches",
+    "S": "without gradient sync",
+    BOTH: "both",
+    TRACED: "cached batches, traced",
+}

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slurm_ext.cli.profile.here import check
 from slurm_ext.cli.profile.run_folder import (
@@ -20,6 +22,9 @@ from slurm_ext.cli.profile.run_folder import (
     run_folder,
 )
 from slurm_ext.core.errors import InputError, SlurmError
+
+if TYPE_CHECKING:
+    from slurm_ext.core.settings.document import Settings
 
 _FIRST_S, _MOST_S, _SLOWER = 1.0, 15.0, 1.3  # between two questions for the job's state
 _ARRIVE_S = 30.0  # for files to be seen through a network file system
@@ -40,8 +45,15 @@ def script_of(name: str) -> str | None:
     return None
 
 
-def run(argv: list[str], script: str, limits: ProfileLimits) -> ProfileRun:
-    """Submit it and wait until it is over. Raises InputError, SlurmError."""
+def sbatch_of(settings: "Settings") -> str | None:
+    """The path of sbatch: where the settings, PATH or Slurm's daemons lead; None: no Slurm."""
+    from slurm_ext.core.settings.slurm_place import slurm_bin
+
+    return shutil.which("sbatch", path=slurm_bin(settings) or None)
+
+
+def run(argv: list[str], script: str, limits: ProfileLimits, sbatch: str) -> ProfileRun:
+    """Submit it by this sbatch and wait until it is over. Raises InputError, SlurmError."""
     from slurm_ext.advisor.pipeline.script import options_of
     from slurm_ext.core.settings.own import own_settings_path
 
@@ -53,10 +65,11 @@ def run(argv: list[str], script: str, limits: ProfileLimits) -> ProfileRun:
         output = folder / _OUTPUT
         out = [f"--output={output}", f"--error={output}", "--open-mode=append"]
         env = environment(folder, limits, os.environ)
-        job = _sbatch(["--parsable", *out, *words, *argv], env)
+        beside = Path(sbatch).parent
+        job = _submitted([sbatch, "--parsable", *out, *words, *argv], env)
         print(f"dlqueue profile: job {job} is submitted", file=sys.stderr)
-        with _cancelled_with_us(job):
-            how = _until_over(job)
+        with _cancelled_with_us(job, str(beside / "scancel")):
+            how = _until_over(job, str(beside / "scontrol"))
         _arrived(folder)
         return left(folder, how, _last_words(output))
 
@@ -91,8 +104,8 @@ def _minutes(own: str | None, source: str, limits: ProfileLimits) -> int:
     return needed if given is None else max(1, min(needed, ceil(given)))
 
 
-def _sbatch(words: list[str], env: Mapping[str, str]) -> str:
-    said = _command(["sbatch", *words], env)
+def _submitted(argv: list[str], env: Mapping[str, str]) -> str:
+    said = _command(argv, env)
     return said.strip().partition(";")[0].splitlines()[-1]
 
 
@@ -109,24 +122,24 @@ def _command(argv: list[str], env: Mapping[str, str] | None = None) -> str:
 
 
 @contextmanager
-def _cancelled_with_us(job: str) -> Iterator[None]:
+def _cancelled_with_us(job: str, scancel: str) -> Iterator[None]:
     """A profile that nobody waits for is cancelled: it is nobody's job."""
     try:
         yield
     except BaseException:
         with suppress(SlurmError):
-            _command(["scancel", job])
+            _command([scancel, job])
         raise
 
 
-def _until_over(job: str) -> str:
+def _until_over(job: str, scontrol: str) -> str:
     """Ask for the job's state, ever more seldom, until it is over; return how it ended."""
     pause_s = _FIRST_S
     while True:
         time.sleep(pause_s)
         pause_s = min(_SLOWER * pause_s, _MOST_S)
         try:
-            told = _command(["scontrol", "show", "job", "-o", job])
+            told = _command([scontrol, "show", "job", "-o", job])
         except SlurmError as error:
             if "Invalid job id" in error.output:
                 return "ended"

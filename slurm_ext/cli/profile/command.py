@@ -6,7 +6,6 @@ so what it would save is counted and left out, and it ends by itself.
 
 import argparse
 import os
-import shutil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -84,16 +83,19 @@ def profiled(argv: list[str], args: argparse.Namespace) -> dict[str, Any]:
     from slurm_ext.cli.profile.run_folder import ProfileLimits
 
     limits = ProfileLimits(args.steps, args.seconds, args.startup, args.seed)
-    ended = _ran(argv, limits, local=args.local)
+    ended = _ran(argv, limits, args)
     return document(shlex.join(argv), ended)
 
 
-def _ran(argv: list[str], limits: "ProfileLimits", *, local: bool) -> "ProfileRun":
+def _ran(argv: list[str], limits: "ProfileLimits", args: argparse.Namespace) -> "ProfileRun":
     from slurm_ext.cli.profile import batch, here
+    from slurm_ext.core.settings.document import load
 
     script = batch.script_of(argv[0])
-    if script is not None and not local and shutil.which("sbatch"):
-        return batch.run(argv, script, limits)
+    if script is not None and not args.local:
+        sbatch = batch.sbatch_of(load(args.config))
+        if sbatch is not None:
+            return batch.run(argv, script, limits, sbatch)
     here.check(argv, script)
     if script is not None and not os.access(argv[0], os.X_OK):
         argv = ["sh" if script.startswith("#!/bin/sh") else "bash", *argv]

@@ -110,7 +110,7 @@ def _document(path: Path) -> dict[str, Any] | None:
 
 
 def _is_window(window: Mapping[str, Any]) -> bool:
-    steps = window["steps"]
-    return window["kind"] in ("N", "C", "S", "B") and all(
-        isinstance(step, float) and isfinite(step) and step >= 0 for step in steps
+    sent = [seconds for step in window.get("sent", ()) for seconds in step.values()]
+    return window["kind"] in ("N", "C", "S", "B", "T") and all(
+        isinstance(step, float) and isfinite(step) and step >= 0 for step in window["steps"] + sent
     )

@@ -4,7 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 _SAID_LINES = 10
-_DEPTHS = {"L1": "L1, one run in windows", "L0": "L0, in passing"}
+_DEPTHS = {
+    "L1": "L1, one run in windows",
+    "L1+trace": "L1+trace, one run in windows, communication by the profiler's traces",
+    "L0": "L0, in passing",
+}
 _NAMES = {"data": "waiting for data", "slow rank": "waiting for a slow rank"}
 _ENDED = {
     "precise": "every difference is known to 2.5 % of a step",
@@ -43,7 +47,7 @@ def _measured(document: Mapping[str, Any]) -> Iterator[str]:
     if first is not None:
         name = _NAMES.get(first["name"], first["name"])
         yield f"first:       {name}, {1e3 * first['seconds']:.3g} ms a step: {first['do']}"
-    elif document["depth"] == "L1":
+    elif document["depth"] != "L0":
         yield "first:       nothing that can be removed is worth 2.5 % of a step"
 
 

@@ -15,6 +15,7 @@ from . import estimate, plan
 from .cache import BatchCache
 from .loaders import LoaderPlaces
 from .ranks import RankAgreement, SyncSwitch
+from .tracer import StepTracer
 
 _LEAST_ROUNDS = 2  # before measuring may stop for being precise
 NONE = object()
@@ -35,6 +36,7 @@ class Surroundings(NamedTuple):
     synchronise: Callable[[], None]  # waits for the accelerator
     agreement: Callable[[], RankAgreement]
     gradient_sync: Callable[[int], SyncSwitch]
+    tracer: StepTracer
     bytes_of: Callable[[Any], int]  # of a batch's tensors
     changed: Callable[[], None]  # a window is over: write what is known
     leave: Callable[[], None]  # the run is over
@@ -47,6 +49,8 @@ class _Stretch:
         self.kind, self.dropped, self.length, self.at_s = kind, dropped, length, at_s
         self.done = 0
         self.steps: list[float] = []
+        self.counted: list[int] = []  # numbers of those steps
+        self.sent: list[dict[str, float]] = []  # seconds of their communication, where traced
 
     def is_edge(self) -> bool:
         """True if the step that ends now is the last one before those that count, or of all."""
@@ -54,13 +58,15 @@ class _Stretch:
 
     def add(self, seconds: float, counts: bool) -> None:
         """One step is done."""
-        self.done += 1
-        if counts and self.done > self.dropped:
+        if counts and self.done >= self.dropped:
             self.steps.append(seconds)
+            self.counted.append(self.done)
+        self.done += 1
 
     def row(self) -> dict[str, Any]:
         """The window as it is written down."""
-        return {"kind": self.kind, "at_s": self.at_s, "dropped": self.dropped, "steps": self.steps}
+        row = {"kind": self.kind, "at_s": self.at_s, "dropped": self.dropped, "steps": self.steps}
+        return {**row, "sent": self.sent} if self.kind == plan.TRACED else row
 
 
 class WindowDriver:
@@ -130,7 +136,7 @@ class WindowDriver:
         return place
 
     def _cached(self, place: Any) -> Any:
-        cached = self._stretch is not None and self._stretch.kind in (plan.CACHED, plan.BOTH)
+        cached = self._stretch is not None and self._stretch.kind not in plan.REAL_BATCHES
         return place.cache.hand() if cached and place.trains and len(place.cache) else NONE
 
     # -- steps -----------------------------------------------------------------------------
@@ -150,7 +156,12 @@ class WindowDriver:
         if self._disturbed or self._latest() is not iterator:
             self._new_pass(iterator)
         self._disturbed = False
+        if self._is_traced():
+            self.around.tracer.mark()
         self._began = self.around.clock()
+
+    def _is_traced(self) -> bool:
+        return self._stretch is not None and self._stretch.kind == plan.TRACED
 
     def _counts(self, stretch: _Stretch) -> bool:
         """False for a step with a validation in it, and while a new pass fills its queue."""
@@ -180,6 +191,8 @@ class WindowDriver:
         if self.plan is None:
             self._make_plan(stretch)
         else:
+            if self._is_traced():
+                stretch.sent = self.around.tracer.stop(stretch.counted)
             self.windows.append(stretch)
             if self._closes_round:
                 self._end_round()
@@ -192,6 +205,7 @@ class WindowDriver:
         self.no_sync = self._sync.why_not
         kinds = [plan.NORMAL, plan.CACHED]
         kinds += [] if self.no_sync else [plan.UNSYNCED, plan.BOTH]
+        kinds += [plan.TRACED] if self._sync.is_sharded else []
         timed = not self._ranks.is_mute  # seconds differ from rank to rank
         own = {
             "kinds": kinds,
@@ -223,6 +237,8 @@ class WindowDriver:
         self._sync.set(kind in plan.SYNCED)
         length = self.plan.length(kind)
         self._stretch = _Stretch(kind, self.plan.dropped(kind), length, self._elapsed_s())
+        if self._is_traced():
+            self.around.tracer.start()
 
     def _end_round(self) -> None:
         """All ranks go by rank 0's word."""
@@ -246,7 +262,8 @@ class WindowDriver:
     def by_kind(self) -> dict[str, list[list[float]]]:
         """Steps of the windows so far, by their kind."""
         kinds = self.plan.kinds if self.plan else ()
-        return {kind: [w.steps for w in self.windows if w.kind == kind] for kind in kinds}
+        found = {kind: [w.steps for w in self.windows if w.kind == kind] for kind in kinds}
+        return estimate.with_exposed(found, [w.sent for w in self.windows if w.sent])
 
     def _elapsed_s(self) -> float:
         return self.around.clock() - self._start

@@ -17,6 +17,7 @@ from ..counters import batches, steps
 from . import saving, writing
 from .driver import Surroundings, WindowDriver, WindowLimits
 from .ranks import RankAgreement, SyncSwitch
+from .tracer import StepTracer
 
 VERSION = 1
 VARIABLE = "DLQUEUE_PROFILE"
@@ -63,6 +64,7 @@ def _begin() -> None:
         synchronise=_synchronise,
         agreement=RankAgreement.of_process,
         gradient_sync=SyncSwitch,
+        tracer=StepTracer(run_dir),
         bytes_of=batches.tensor_bytes,
         changed=_write,
         leave=_leave,
@@ -138,7 +140,9 @@ def document(driver: WindowDriver, folder: writing.OwnFolder) -> dict[str, Any]:
     """The run so far: windows with their steps (seconds), and what was not written.
 
     `ended`: precise, steps, seconds, fault, or null where the training ended first, or runs.
-    `why_not`: why there are no windows; `no_sync`: why none is without gradient synchronisation.
+    `why_not`: why there are no windows; `no_sync`: why none is without gradient synchronisation;
+    `no_trace`: why the profiler traced none. A traced window has `sent`, a step's seconds of
+    communication by kind of collective, less what is `hidden` behind computing.
     """
     rank, world = summary.place()
     return {
@@ -151,6 +155,7 @@ def document(driver: WindowDriver, folder: writing.OwnFolder) -> dict[str, Any]:
         "ended": driver.ended,
         "why_not": driver.why_not or _why_not(driver),
         "no_sync": driver.no_sync,
+        "no_trace": driver.around.tracer.fault,
         "elapsed_s": driver.elapsed_s(),
         "windows": [window.row() for window in driver.windows],
         "requests": driver.places.requests,

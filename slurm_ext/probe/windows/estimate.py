@@ -10,8 +10,10 @@ from __future__ import annotations
 import random
 from typing import Callable, Mapping, NamedTuple, Sequence
 
+from .exposed import HIDDEN
 from .plan import BOTH, CACHED, NORMAL, UNSYNCED
 
+EXPOSED = "X"  # seconds of traced steps in which a rank communicated and computed nothing
 LEVEL = 0.9  # of the intervals
 PRECISE = 0.025  # of a normal step: half an interval's width at which measuring may stop
 DRAWS, FEW_DRAWS = 1000, 200
@@ -40,9 +42,17 @@ def data_stall(means: Means) -> float:
     return means[NORMAL] - means[CACHED]
 
 
+def with_exposed(
+    windows: Mapping[str, list[list[float]]], sent: Sequence[Sequence[Mapping[str, float]]]
+) -> dict[str, list[list[float]]]:
+    """The windows, and exposed communication of those that were traced, if any were."""
+    found = [[sum(one.values()) - one[HIDDEN] for one in steps] for steps in sent]
+    return {**windows, EXPOSED: found} if found else {**windows}
+
+
 def communication(means: Means) -> float:
     """Seconds of a step without a data stall that end where gradients are not synchronised."""
-    return means[CACHED] - means[BOTH]
+    return means[EXPOSED] if EXPOSED in means else means[CACHED] - means[BOTH]
 
 
 def hidden_communication(means: Means) -> float:
@@ -51,8 +61,10 @@ def hidden_communication(means: Means) -> float:
 
 
 def computing(means: Means) -> float:
-    """Seconds of a step with neither; with the communication where it could not be left out."""
-    return means[BOTH] if BOTH in means else means[CACHED]
+    """Seconds of a step with neither; communication included where nothing shows it."""
+    if BOTH in means:
+        return means[BOTH]
+    return means[CACHED] - means.get(EXPOSED, 0.0)
 
 
 def figures_of(kinds: Sequence[str]) -> dict[str, Callable[[Means], float]]:
@@ -62,8 +74,9 @@ def figures_of(kinds: Sequence[str]) -> dict[str, Callable[[Means], float]]:
         "computing": computing,
         "data": data_stall,
     }
-    if {UNSYNCED, BOTH} <= set(kinds):
+    if EXPOSED in kinds or {UNSYNCED, BOTH} <= set(kinds):
         found["communication"] = communication
+    if {UNSYNCED, BOTH} <= set(kinds):
         found["hidden"] = hidden_communication
     return found
 

@@ -11,7 +11,8 @@ import random
 from typing import Iterator, NamedTuple, Sequence
 
 NORMAL, CACHED, UNSYNCED, BOTH = "N", "C", "S", "B"
-REAL_BATCHES, SYNCED = (NORMAL, UNSYNCED), (NORMAL, CACHED)
+TRACED = "T"  # cached batches under torch's profiler
+REAL_BATCHES, SYNCED = (NORMAL, UNSYNCED), (NORMAL, CACHED, TRACED)
 LEAST_KEPT = 8  # steps of a window that count
 _EXTRA = 2  # steps beside the queue: frameworks fetch a batch or two ahead
 _KEPT_TIMES = 2  # what is dropped: the window is three times that
@@ -32,7 +33,7 @@ class WindowPlan(NamedTuple):
 
     def length(self, kind: str) -> int:
         """Steps of a window in all."""
-        return self.dropped(kind) + self.kept
+        return self.dropped(kind) + (LEAST_KEPT if kind == TRACED else self.kept)
 
     def round_steps(self) -> int:
         """Steps of a round."""

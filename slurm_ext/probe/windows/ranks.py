@@ -87,14 +87,19 @@ class RankAgreement:
 
 
 class SyncSwitch:
-    """The switch of the training's DistributedDataParallel modules; `why_not`: it has none."""
+    """The switch of the training's DistributedDataParallel modules; `why_not`: it has none.
+
+    `is_sharded`: the training is FSDP's, whose communication a trace tells.
+    """
 
     def __init__(self, world: int) -> None:
         self.modules: list[Any] = []
         self.why_not: str | None = None
+        self.is_sharded = False
         if world < 2:
             self.why_not = "one rank: there is no communication"
         elif _instances(*_known(_FSDP)):
+            self.is_sharded = True
             self.why_not = "FSDP: without synchronisation each rank would hold whole gradients"
         else:
             self.modules = _instances(*_known([DDP]))

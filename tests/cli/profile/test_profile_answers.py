@@ -100,6 +100,43 @@ def test_a_step_without_a_stall_gets_no_advice() -> None:
     assert any("nothing that can be removed" in line for line in lines(found))
 
 
+def sent(**ms: float) -> list[dict[str, float]]:
+    """Twelve traced steps with so many milliseconds of each kind of collective."""
+    return [{name.replace("_", "-"): 1e-3 * value for name, value in ms.items()}] * 12
+
+
+def traced(number: int, rows: list[dict[str, float]], **other: Any) -> dict[str, Any]:
+    """Windows of a rank of FSDP, the traced ones among them."""
+    made = rank(number, {"N": 0.3, "C": 0.2, "T": 0.22}, no_sync="FSDP: ...", **other)
+    return made | {"windows": [{**one, "sent": rows} for one in made["windows"]]}
+
+
+def test_traces_tell_what_fsdp_exposes() -> None:
+    """The rank that waits least tells what sending takes; the depth names the traces."""
+    least = sent(hidden=4, all_gather=30, reduce_scatter=20)
+    most = sent(hidden=4, all_gather=40, reduce_scatter=40)
+    found = document("x", ProfileRun([traced(0, least), traced(1, most)]))
+    assert found["depth"] == "L1+trace"
+    parts = by_name(found)
+    assert (parts["computing"], parts["communicating"], parts["data"]) == (135, 65, 100)
+    assert (parts["all-gather"], parts["reduce-scatter"], parts["slow rank"]) == (30, 20, 15)
+    said = "\n".join(lines(found))
+    assert "by the profiler's traces" in said
+    assert "4 ms of communication a step lie behind computing" in said
+    assert "traced steps took 10% longer" in said
+    assert "<svg" in page(found)
+
+
+def test_where_no_trace_came_the_reason_is_told() -> None:
+    """One rank's profiler was taken: nothing is guessed of the others."""
+    fault = "no trace: RuntimeError: the profiler is in use"
+    ranks = [traced(0, sent(hidden=0, all_gather=30)), traced(1, [], no_trace=fault)]
+    found = document("x", ProfileRun(ranks))
+    assert found["depth"] == "L1"
+    assert "communicating" not in by_name(found)
+    assert fault in found["notes"]
+
+
 def test_without_windows_the_probes_word_is_the_answer() -> None:
     """Depth L0: waiting and the rest, and why there were no windows."""
     other = {"rank": 0, "world": 1, "windows": [], "requests": 5, "why_not": "too few steps"}
@@ -194,6 +231,33 @@ def test_wrong_usage_is_status_2(words: list[str]) -> None:
     assert status == 2
 
 
+SBATCH = """#!/bin/sh
+for word in "$@"; do case $word in --output=*) out=${word#--output=};; esac; done
+echo '{"v": 1, "windows": [], "requests": 0, "why_not": "it was seen", "saves": {}, "files": {}}' \\
+  > "${out%/*}/windows-1.json"
+echo 17
+"""
+
+
+def test_a_slurm_that_is_not_on_path_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The job goes by the sbatch of the folder that the settings name, and is asked for there."""
+    commands = {"sbatch": SBATCH, "scontrol": "#!/bin/sh\necho JobState=COMPLETED ExitCode=0:0\n"}
+    for name, text in commands.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "dlqueue.toml").write_text(f'[paths]\nslurm_bin = "{tmp_path}"\n')
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n")
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    settings = ["--config", str(tmp_path / "dlqueue.toml")]
+    assert main(["profile", *settings, str(tmp_path / "job.sh")]) == 1
+    told = capsys.readouterr()
+    assert "job 17 is submitted" in told.err
+    assert "it was seen" in told.out
+
+
 def test_a_program_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     """One clear line."""
     assert main(["profile", "/nowhere/train"]) == 1
@@ -202,7 +266,14 @@ def test_a_program_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", '{"v": 2}', '{"v": 1, "windows": [{"kind": "N", "steps": ["x"]}]}', "\x00"],
+    [
+        "",
+        "[]",
+        '{"v": 2}',
+        '{"v": 1, "windows": [{"kind": "N", "steps": ["x"]}]}',
+        '{"v": 1, "windows": [{"kind": "T", "steps": [], "sent": [{"all-gather": "x"}]}]}',
+        "\x00",
+    ],
 )
 def test_a_damaged_file_counts_as_none(tmp_path: Path, text: str) -> None:
     """A process that was killed leaves nothing that hurts."""

@@ -38,6 +38,24 @@ for number, batch in enumerate(DataLoader(Slow(), 1, num_workers=int(sys.argv[1]
             log.write("1")
 """
 
+SHARDED = """
+import time, torch
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+from torch.utils.data import DataLoader
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+model = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(4)))
+for layer in (*model, model):
+    fully_shard(layer, mesh=dist.init_device_mesh("cpu", (2,)))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for batch in DataLoader(torch.zeros(40960, 256), 16):
+    time.sleep(0.05 * (dist.get_rank() == 1))  # a slow rank: the other one waits for it
+    optimizer.zero_grad()
+    model(batch).sum().backward()
+    optimizer.step()
+"""
+
 STEPLESS = """
 import torch
 from torch.utils.data import DataLoader
@@ -129,6 +147,26 @@ def test_two_ranks_go_through_the_same_windows(project: Path) -> None:
     assert found["hidden"] is not None
     top = [part for part in found["parts"] if part["part_of"] is None]
     assert sum(part["value"] for part in top) == pytest.approx(found["step"]["value"])
+
+
+def test_fsdp_is_told_by_traces(tmp_path: Path) -> None:
+    """Its all-gathers and reduce-scatters have a part each, and so has a slow rank's 50 ms."""
+    (tmp_path / "train.py").write_text(SHARDED)
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    options = ("--json", "--steps", "120")
+    done = profile(tmp_path, sys.executable, *torchrun, "train.py", options=options)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["depth"], found["ranks"]) == ("L1+trace", 2), found
+    assert {window["kind"] for window in found["windows"]} == {"N", "C", "T"}
+    parts = {part["name"]: part["value"] for part in found["parts"]}
+    sent = [part for part in found["parts"] if part["part_of"] == "communicating"]
+    assert {part["name"] for part in sent} == {"all-gather", "reduce-scatter", "slow rank"}
+    assert sum(part["value"] for part in sent) == pytest.approx(parts["communicating"])
+    assert parts["slow rank"] > 0.3 * 0.05  # half of it, for the mean rank: a busy core takes some
+    top = [part for part in found["parts"] if part["part_of"] is None]
+    assert sum(part["value"] for part in top) == pytest.approx(found["step"]["value"])
+    assert not list(tmp_path.glob("trace-*"))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from slurm_ext.probe.windows import plan, ranks
 from slurm_ext.probe.windows.driver import Surroundings, WindowDriver, WindowLimits
 from slurm_ext.probe.windows.plan import CACHED, NORMAL
 from slurm_ext.probe.windows.ranks import RankAgreement, SyncSwitch
+from slurm_ext.probe.windows.tracer import StepTracer
 
 MADE_S, COMPUTE_S = 0.08, 0.01  # of a worker for a batch, of a step
 Original = Callable[[Any], Any]
@@ -68,6 +69,7 @@ class Run:
             synchronise=lambda: None,
             agreement=RankAgreement,
             gradient_sync=SyncSwitch,
+            tracer=StepTracer("/nowhere"),
             bytes_of=lambda _: 0,
             changed=self._changed,
             leave=self._leave,
