@@ -8,7 +8,7 @@ rate's interval, so that a deadline is met by the slow end, and a budget by the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import erf, log, sqrt
+from math import erf, exp, log, sqrt
 
 import numpy as np
 
@@ -81,11 +81,19 @@ class PricedShape:
         """True if a trial would hardly narrow its time."""
         return self.time.high <= CERTAIN * self.time.low
 
+    @property
+    def log_sd(self) -> float:
+        """Standard deviation of the log time: log-normal with these bounds."""
+        return max(LEAST_SD, log(self.time.high / self.time.low) / (2 * NORMAL_90))
+
+    @property
+    def expected_cost(self) -> float:
+        """Mean cost: what the wide end may cost weighs more than the narrow one saves."""
+        return self.cost * exp(self.log_sd**2 / 2)
+
     def chance(self, deadline_s: float) -> float:
-        """Probability of being done by then: a log-normal time with these bounds."""
-        sd = log(self.time.high / self.time.low) / (2 * NORMAL_90)
-        over = log(deadline_s / self.time_s)
-        return 0.5 * (1 + erf(over / max(sd, LEAST_SD) / sqrt(2)))
+        """Probability of being done by then."""
+        return 0.5 * (1 + erf(log(deadline_s / self.time_s) / self.log_sd / sqrt(2)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +117,7 @@ def choose_nodes(shapes: Sequence[RatedShape], goal: TrainingGoal) -> ShapeChoic
     inside = [one for one in every if goal.deadline_s is None or one.time.high <= goal.deadline_s]
     paid = [one for one in every if goal.budget is None or one.cost_bounds.high <= goal.budget]
     return ShapeChoice(
-        cheapest=min(inside, key=lambda one: (one.cost, one.time_s), default=None),
+        cheapest=min(inside, key=lambda one: (one.expected_cost, one.time_s), default=None),
         fastest=min(paid, key=lambda one: (one.time_s, one.cost), default=None),
         every=tuple(every),
         likeliest=None if inside else _likeliest(every, goal.deadline_s),

@@ -61,6 +61,15 @@ def test_a_deadline_is_met_by_the_slow_end() -> None:
     assert choose_nodes([risky], TrainingGoal(samples=WORK)).likeliest is None
 
 
+def test_the_cheapest_is_so_on_average() -> None:
+    """Ten for sure is less than 9.5 that may as well be a third of it or three times as much."""
+    wide = shape("wide", 105, 1.0, sure=3.0)
+    choice = choose_nodes([wide, SLOW], TrainingGoal(samples=WORK))
+    assert choice.cheapest is not None
+    assert choice.cheapest.shape is SLOW
+    assert wide.samples_per_s > SLOW.samples_per_s
+
+
 def test_a_budget_is_kept_by_the_dear_end() -> None:
     """Of what is surely paid for, the fastest."""
     choice = choose_nodes([SLOW, QUICK], TrainingGoal(samples=WORK, budget=15))

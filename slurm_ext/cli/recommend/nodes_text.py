@@ -28,6 +28,7 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
             one = document["likeliest"]
             yield f"likely:   {percent(one['chance'])} for {_shape(one)}"
         yield from _chosen("fastest: ", document["fastest"], NO_MONEY)
+        yield from _next(document)
         front = document["front"]
         for one in front[:MOST_SHOWN]:
             yield f"front:    {_shape(one)}"
@@ -108,8 +109,18 @@ def _chosen(word: str, one: Shape | None, why_none: str) -> Iterator[str]:
         return
     yield f"{word} {_shape(one)}"
     yield f"on:       {one['rests_on']}"
-    if not one["certain"]:
-        yield "next:     a run of some minutes there first: its interval is wide"
+
+
+def _next(document: Mapping[str, Any]) -> Iterator[str]:
+    """The shape to measure before all the work goes to one."""
+    one, cheapest = document["trial"], document["cheapest"]
+    if one is not None:
+        why = f"{percent(one['chance'])} likely to be in time"
+        if one["saving"] is not None:
+            why += f" and cheaper, {percent(one['saving'])} cheaper to expect"
+        yield f"next:     a run of some minutes on {one['nodes']} x {one['node']} first: {why}"
+    elif cheapest is not None and not cheapest["certain"]:
+        yield "next:     a run of some minutes on the cheapest first: its interval is wide"
 
 
 def _shape(one: Shape) -> str:

@@ -1,10 +1,12 @@
 """The document of `recommend --nodes`: the cheapest and the fastest nodes for what is left to do.
 
-`{v, job, level, samples, startup_s, deadline_s, budget, cheapest, fastest, likeliest, front,
-shapes, left_out, missing}`. A shape is {node, nodes, gpus, batch, samples_per_s, low, high, time_s,
-time_low_s, time_high_s, cost, cost_low, cost_high, limit, rests_on, certain}; `front` has those
-that no other one beats in both time and cost; `likeliest` is the shape with the best `chance` of
-meeting a deadline that none is sure to meet.
+`{v, job, level, samples, startup_s, deadline_s, budget, cheapest, fastest, likeliest, trial,
+front, shapes, left_out, missing}`. A shape is {node, nodes, gpus, batch, samples_per_s, low, high,
+time_s, time_low_s, time_high_s, cost, cost_low, cost_high, limit, rests_on, certain}; `front` has
+those that no other one beats in both time and cost; `likeliest` is the shape with the best `chance`
+of meeting a deadline that none is sure to meet. `trial` is the shape to measure next, with its
+`chance` to be in time and cheaper than `cheapest`, and the `saving` to expect of that (a share of
+its cost; null: none is sure to be in time); null: no trial is worth it.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +39,8 @@ def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) 
     chosen |= {"samples": samples, "deadline_s": fields.get("deadline_s")}
     chosen |= {"budget": fields.get("budget")}
     chosen |= {"startup_s": work.outside_s.high if work else 0.0, "missing": []}
-    chosen |= {"cheapest": None, "fastest": None, "likeliest": None, "front": [], "shapes": []}
+    chosen |= {"cheapest": None, "fastest": None, "likeliest": None, "trial": None}
+    chosen |= {"front": [], "shapes": []}
     chosen["left_out"] = dict(rates.left_out)
     if samples is None:
         chosen["missing"].append(f"how many samples are left (--samples): {why}")
@@ -47,9 +50,12 @@ def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) 
 
 def _choice(asked: Mapping[str, Any], rates: "NodeRates") -> dict[str, Any]:
     from slurm_ext.policy.node_shapes import TrainingGoal, choose_nodes
+    from slurm_ext.policy.shape_trials import next_trial
 
     names = ("samples", "startup_s", "deadline_s", "budget")
-    choice = choose_nodes(rates.shapes, TrainingGoal(**{name: asked[name] for name in names}))
+    goal = TrainingGoal(**{name: asked[name] for name in names})
+    choice = choose_nodes(rates.shapes, goal)
+    trial = next_trial(choice.every, goal, choice.cheapest)
     likeliest = None
     if choice.likeliest is not None and asked["deadline_s"] is not None:
         chance = choice.likeliest.chance(asked["deadline_s"])
@@ -58,6 +64,7 @@ def _choice(asked: Mapping[str, Any], rates: "NodeRates") -> dict[str, Any]:
         "cheapest": choice.cheapest and as_json(choice.cheapest),
         "fastest": choice.fastest and as_json(choice.fastest),
         "likeliest": likeliest,
+        "trial": trial and {**as_json(trial.shape), "chance": trial.chance, "saving": trial.saving},
         "front": [as_json(one) for one in choice.front],
         "shapes": [as_json(one) for one in choice.every],
     }

@@ -1,0 +1,57 @@
+"""The shape to try for some minutes before a training is placed: the largest expected saving. Pure.
+
+Of a shape whose cost is log-normal, expected improvement on the best choice so far (Jones, Schonlau
+and Welch, Journal of Global Optimization 13, 1998), counted only where the deadline is met:
+
+    saving = E[(best - cost) * (cost < best and time <= deadline)]
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import erf, exp, inf, log, sqrt
+
+from slurm_ext.policy.node_shapes import PricedShape, TrainingGoal
+
+LEAST_SAVING = 0.01  # of the best choice's cost: less is worth no trial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeTrial:
+    """A shape that is worth a trial."""
+
+    shape: PricedShape
+    chance: float  # to be in time, and cheaper than the best choice so far
+    saving: float | None  # expected share of its cost; None: none is sure to be in time
+
+
+def next_trial(
+    every: Sequence[PricedShape], goal: TrainingGoal, best: PricedShape | None
+) -> ShapeTrial | None:
+    """The trial that saves most, or the likeliest in time where none is sure to be."""
+    if best is None:
+        return _likeliest(every, goal)
+    bound = inf if goal.deadline_s is None else goal.deadline_s
+    trials = [_trial(one, bound, best) for one in every if one is not best]
+    found = max(trials, key=lambda one: one.saving or 0.0, default=None)
+    return found if found is not None and (found.saving or 0.0) >= LEAST_SAVING else None
+
+
+def _likeliest(every: Sequence[PricedShape], goal: TrainingGoal) -> ShapeTrial | None:
+    if not every or goal.deadline_s is None:
+        return None
+    bound = goal.deadline_s
+    shape = max(every, key=lambda one: (one.chance(bound), -one.cost))
+    return ShapeTrial(shape=shape, chance=shape.chance(bound), saving=None)
+
+
+def _trial(one: PricedShape, bound_s: float, best: PricedShape) -> ShapeTrial:
+    hourly = one.cost / one.time_s
+    reach = log(min(bound_s, best.expected_cost / hourly) / one.time_s) / one.log_sd
+    chance = _normal(reach)
+    mean = one.cost * exp(one.log_sd**2 / 2) * _normal(reach - one.log_sd)
+    saving = chance - mean / best.expected_cost
+    return ShapeTrial(shape=one, chance=chance, saving=saving)
+
+
+def _normal(at: float) -> float:
+    return 0.5 * (1 + erf(at / sqrt(2)))
