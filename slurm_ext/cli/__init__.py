@@ -11,10 +11,11 @@ from slurm_ext.cli.common.commands import COMMANDS
 def main(argv: list[str] | None = None) -> int:
     """Run one sub-command; returns the exit status."""
     from slurm_ext.cli.common import streams
-    from slurm_ext.core.ownership import trust_path
 
     words = sys.argv[1:] if argv is None else argv
     if words[:1] not in (["run"], ["profile"]):  # the user's program has the user's PATH
+        from slurm_ext.core.ownership import trust_path
+
         trust_path()
     streams.prepare()
     try:
@@ -80,14 +81,17 @@ def usage() -> str:
 
 def _run(command: str, words: list[str]) -> int:
     from slurm_ext.cli.common.parsers import module_of, parser_of
-    from slurm_ext.cli.common.streams import plain
     from slurm_ext.core.errors import DlqueueError
 
     module = module_of(command)
-    arguments = parser_of(command, module).parse_args(words)
+    run_plain = getattr(module, "run_plain", None)
     try:
-        status: int = module.run(arguments)
+        status: int | None = run_plain(words) if run_plain else None
+        if status is None:
+            status = module.run(parser_of(command, module).parse_args(words))
     except DlqueueError as error:
+        from slurm_ext.cli.common.streams import plain
+
         print(f"dlqueue {command}: {plain(str(error))}", file=sys.stderr)
         return error.exit_code
     return status

@@ -7,7 +7,6 @@ impossible ones are no evidence, and the result is None.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from statistics import median
 from typing import Any
 
 from slurm_ext.core.findings.data_key import data_key
@@ -15,6 +14,7 @@ from slurm_ext.core.findings.loader_refusal import refusal_of
 from slurm_ext.core.findings.strands import total as in_all
 from slurm_ext.core.findings.used_cores import used_cores
 from slurm_ext.core.records import LoaderRun, Outcome
+from slurm_ext.core.stats import median
 from slurm_ext.core.trainings import MAX_SAMPLES_PER_S, Training, largest_training
 from slurm_ext.core.unsupported_loader import UnsupportedLoader, unsupported_loader
 

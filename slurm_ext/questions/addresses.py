@@ -10,7 +10,6 @@ from slurm_ext.core.errors import AdvisorError, InputError, SlurmError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.settings.slurm_conf import slurm_conf
 from slurm_ext.core.settings.slurm_place import slurm_bin
-from slurm_ext.slurm import CommandClient
 
 PORT = 6829
 SLURM_ANSWERS_S = 5.0
@@ -63,6 +62,8 @@ class AdvisorAddresses:
             return {}
         if not shutil.which("scontrol", path=slurm_bin(settings) or None):
             return {}
+        from slurm_ext.slurm import CommandClient
+
         client = CommandClient(
             bin_dir=slurm_bin(settings),
             slurm_conf=settings["paths.slurm_conf"],

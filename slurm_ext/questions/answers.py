@@ -63,13 +63,16 @@ def document_for(
 
 def viewer_here() -> "Viewer":
     """This process's user, who sees whatever it can read."""
-    import pwd
-
     from slurm_ext.history.views.visible import Viewer
 
-    uid = os.getuid()
+    return Viewer(user=user_here(), uid=os.getuid(), sees_all=True)
+
+
+def user_here() -> str:
+    """The name of this process's user; its number where it has none."""
+    import pwd
+
     try:
-        user = pwd.getpwuid(uid).pw_name
+        return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
-        user = str(uid)
-    return Viewer(user=user, uid=uid, sees_all=True)
+        return str(os.getuid())

@@ -1,5 +1,6 @@
 """Intervals of ratios and shares, and conformal ranks: against SciPy and known values."""
 
+import statistics
 from math import exp, log
 from random import Random
 
@@ -17,6 +18,8 @@ from slurm_ext.core.stats import (
     fair_newest,
     fair_rows,
     fair_weights,
+    median,
+    median_low,
     normal_reach,
     share,
     student,
@@ -94,6 +97,13 @@ def test_a_share_has_wilsons_interval(hits: int, of: int) -> None:
 def test_a_share_of_nothing_is_none(of: int) -> None:
     """Nothing is claimed where nothing was counted."""
     assert share(0, of) is None
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=9))
+def test_middles_are_those_of_the_standard_library(values: list[float]) -> None:
+    """To the last bit, for a median stands in records and in models."""
+    assert median(iter(values)) == statistics.median(values)
+    assert median_low(iter(values)) == statistics.median_low(values)
 
 
 def test_reaches_of_the_normal() -> None:

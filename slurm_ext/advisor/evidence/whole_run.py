@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import hypot
-from statistics import median
 from typing import TYPE_CHECKING
 
 from slurm_ext.core.records import Interval, LoaderRun, Prediction, Shape
+from slurm_ext.core.stats import median
 
 if TYPE_CHECKING:  # imported with the first evidence
     from slurm_ext.model.throughput.estimate import Estimate

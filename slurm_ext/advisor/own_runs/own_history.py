@@ -1,18 +1,19 @@
 """The history of a user who has no site: runs of `dlqueue run`, in $XDG_STATE_HOME/dlqueue.
 
 A run leaves a file there and no more, because the user waits for the prompt. The next command that
-reads the history enters it (take_in).
+reads the history enters it (take_in). What runs before the user's program imports next to nothing.
 """
 
-import fcntl
-import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
-from slurm_ext.core.settings.own import own_settings_path
+import os
+
+from slurm_ext.core.settings.own import NAME, own_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
 
 ARRIVED = "runs"
 _MOST_BYTES = 4 << 20
@@ -26,42 +27,58 @@ state_dir = {state}
 """
 
 
-def folder() -> Path:
+def folder() -> str:
     """The user's state folder, made on first use, with its settings. Raises OSError."""
-    path = own_settings_path()
-    (path.parent / ARRIVED).mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not path.exists():
-        path.write_text(_SETTINGS.format(state=json.dumps(str(path.parent))))
-    return path.parent
+    own = own_folder()
+    settings = os.path.join(own, NAME)
+    os.makedirs(os.path.join(own, ARRIVED), 0o700, exist_ok=True)
+    if not os.path.exists(settings):
+        import json
+
+        with open(settings, "w", encoding="utf-8") as file:
+            file.write(_SETTINGS.format(state=json.dumps(own)))
+    return own
 
 
-def keep(own: Path, document: dict[str, Any]) -> int | None:
+def keep(own: str, document: dict[str, Any]) -> int | None:
     """Leave a run for the history; returns its number. None: the disk does not take it."""
     try:
-        with _locked(own) as number_file:
-            text = number_file.read(20).strip()
-            number = int(text) + 1 if text.isdigit() else 1
-            record = document["record"]
-            record["identity"]["job_id"] = number
-            node = record["identity"]["node"]
-            record["record_id"] = f"own-{number}-0-{node}"
-            hidden = own / ARRIVED / f".{number}.json"
-            hidden.write_text(json.dumps(document))
-            hidden.rename(own / ARRIVED / f"{number}.json")
-            os.ftruncate(number_file.fileno(), 0)
-            os.pwrite(number_file.fileno(), b"%d\n" % number, 0)
+        number_file = _locked(own)
     except OSError:
         return None
+    try:
+        text = os.read(number_file, 20).strip()
+        number = int(text) + 1 if text.isdigit() else 1
+        _leave(own, number, document)
+        os.ftruncate(number_file, 0)
+        os.pwrite(number_file, b"%d\n" % number, 0)
+    except OSError:
+        return None
+    finally:
+        os.close(number_file)
     return number
 
 
-@contextmanager
-def _locked(own: Path) -> Iterator[Any]:
-    """The file of the last run's number; one process has it at a time."""
-    path = own / "last_run"
-    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield file
+def _leave(own: str, number: int, document: dict[str, Any]) -> None:
+    """The run as a file, whole or not at all."""
+    import json
+
+    identity = document["record"]["identity"]
+    identity["job_id"] = number
+    document["record"]["record_id"] = f"own-{number}-0-{identity['node']}"
+    hidden = os.path.join(own, ARRIVED, f".{number}.json")
+    with open(hidden, "w", encoding="utf-8") as file:
+        file.write(json.dumps(document))
+    os.rename(hidden, os.path.join(own, ARRIVED, f"{number}.json"))
+
+
+def _locked(own: str) -> int:
+    """The open file of the last run's number: one process has it until it is closed. OSError."""
+    import fcntl
+
+    file = os.open(os.path.join(own, "last_run"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
 
 
 def take_in(own: Path) -> None:
@@ -69,21 +86,27 @@ def take_in(own: Path) -> None:
     waiting = sorted((own / ARRIVED).glob("[!.]*.json"))
     if not waiting:
         return
-    with _locked(own):
+    lock = _locked(str(own))
+    try:
         from slurm_ext.advisor.own_runs.entering import enter
 
         documents = {path: _document(path) for path in waiting}
         enter(own, [document for document in documents.values() if document])
         for path in waiting:
-            with suppress(FileNotFoundError):
-                path.unlink()
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(lock)
 
 
 def _document(path: Path) -> dict[str, Any] | None:
     """The run that `keep` wrote; None for anything else, which is dropped."""
-    with suppress(OSError, ValueError):
+    import json
+
+    try:
         if path.stat().st_size <= _MOST_BYTES:
             document = json.loads(path.read_bytes())
             if isinstance(document, dict) and isinstance(document.get("command"), str):
                 return document
+    except (OSError, ValueError):
+        pass
     return None

@@ -3,12 +3,14 @@
 A small file that `dlqueue run` can read before the program starts; the history is for people.
 """
 
-import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from hashlib import blake2b
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
 NAME = "settled.json"
 MOST = 512  # commands that are remembered
@@ -18,27 +20,38 @@ _MOST_WORKERS = 1024
 
 def key_of(argv: Sequence[str], work_dir: str) -> str:
     """The same words in the same folder are the same program."""
+    from hashlib import blake2b
+
     text = "\0".join([work_dir, *argv]).encode("utf-8", "surrogateescape")
     return blake2b(text, digest_size=16).hexdigest()
 
 
-def settled_workers(own: Path, key: str) -> int | None:
-    """Workers at which its last search stayed; None: none is known."""
-    workers = _read(own / NAME).get(key)
+def settled_workers(own: str, argv: Sequence[str], work_dir: str) -> int | None:
+    """Workers at which the program's last search stayed; None: none is known."""
+    known = _read(own)
+    workers = known.get(key_of(argv, work_dir)) if known else None
     return workers if type(workers) is int and 1 <= workers <= _MOST_WORKERS else None
 
 
-def remember(own: Path, key: str, summaries: Sequence[Mapping[str, Any]]) -> None:
+def remember(
+    own: str, argv: Sequence[str], work_dir: str, summaries: Sequence[Mapping[str, Any]]
+) -> None:
     """Note where the search of this run stayed; one without an end forgets nothing."""
     workers = workers_of(summaries)
     if workers is None:
         return
-    known = {name: value for name, value in _read(own / NAME).items() if name != key}
+    import json
+
+    key = key_of(argv, work_dir)
+    known = {name: value for name, value in _read(own).items() if name != key}
     newest = dict([*known.items(), (key, workers)][-MOST:])
-    hidden = own / f".{NAME}"
-    with suppress(OSError):  # the next run starts from the user's own setting
-        hidden.write_text(json.dumps(newest))
-        hidden.replace(own / NAME)
+    hidden = os.path.join(own, f".{NAME}")
+    try:
+        with open(hidden, "w", encoding="utf-8") as file:
+            file.write(json.dumps(newest))
+        os.replace(hidden, os.path.join(own, NAME))
+    except OSError:
+        pass  # the next run starts from the user's own setting
 
 
 def workers_of(summaries: Sequence[Mapping[str, Any]]) -> int | None:
@@ -52,9 +65,16 @@ def workers_of(summaries: Sequence[Mapping[str, Any]]) -> int | None:
     return workers
 
 
-def _read(path: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
-        if path.stat().st_size <= _MOST_BYTES:
-            known = json.loads(path.read_bytes())
-            return known if isinstance(known, dict) else {}
-    return {}
+def _read(own: str) -> dict[str, Any]:
+    """The memory; empty where its file is absent, damaged or too large."""
+    try:
+        with open(os.path.join(own, NAME), "rb") as file:
+            raw = file.read(_MOST_BYTES + 1)
+        if len(raw) > _MOST_BYTES:
+            return {}
+        import json
+
+        known = json.loads(raw)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return known if isinstance(known, dict) else {}

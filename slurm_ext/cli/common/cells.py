@@ -1,17 +1,23 @@
 """Cells of tables in a terminal. Job names are users' text: shown, never obeyed."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.text import Text
 
 ABSENT = "-"
 
 
-def cell(value: Any) -> Text:
-    """A value as text: no markup, and control characters as escapes instead of commands."""
+def cell(value: Any) -> "Text":
+    """A value for a table of rich's: no markup in it."""
+    from rich.text import Text
+
+    return Text(shown(value))
+
+
+def shown(value: Any) -> str:
+    """A value as text; control characters are escapes instead of commands."""
     if value is None:
-        return Text(ABSENT)
-    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return Text(
-        "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
-    )
+        return ABSENT
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

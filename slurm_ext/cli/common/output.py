@@ -18,12 +18,8 @@ def tell(document: Document, lines: Callable[[Document], Iterable[str]], *, as_j
 
         print(json.dumps(document))
         return
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False, soft_wrap=True)
     for line in lines(document):
-        console.print(Text(plain(line)))
+        print(plain(line))
 
 
 def plain(line: str) -> str:

@@ -1,11 +1,18 @@
-"""The command line as argparse knows it: one command, or all of them for completion and manuals."""
+"""The command line as argparse knows it: one command, or all of them for completion and manuals.
 
-import argparse
+A command with `run_plain(words)` may do without: argparse takes as long to import as Python itself.
+"""
+
+from __future__ import annotations
+
 import importlib
-from pathlib import Path
-from types import ModuleType
 
 from slurm_ext.cli.common.commands import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from types import ModuleType
 
 PACKAGES = {
     command: f"slurm_ext.cli.{command}.command"
@@ -37,12 +44,16 @@ def module_of(command: str) -> ModuleType:
 
 def parser_of(command: str, module: ModuleType) -> argparse.ArgumentParser:
     """The parser of one command, named as people type it."""
+    import argparse
+
     parser = argparse.ArgumentParser(prog=f"dlqueue {command}", description=module.HELP)
     return _furnished(parser, module)
 
 
 def whole() -> argparse.ArgumentParser:
     """One parser with every command below it; imports all of them."""
+    import argparse
+
     parser = argparse.ArgumentParser(prog="dlqueue", description=ABOUT)
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -52,6 +63,8 @@ def whole() -> argparse.ArgumentParser:
 
 
 def _furnished(parser: argparse.ArgumentParser, module: ModuleType) -> argparse.ArgumentParser:
+    from pathlib import Path
+
     parser.add_argument("--json", action="store_true", help="print one JSON document instead")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings file to use")
     module.configure(parser)

@@ -1,9 +1,14 @@
 """Standard output and standard error as commands find them: closed, full, of another encoding."""
 
+from __future__ import annotations
+
 import os
 import sys
 from contextlib import suppress
-from typing import TextIO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
 
 
 def prepare() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from slurm_ext.cli.common.output import plain
 from slurm_ext.cli.explain import page_changes, page_step, page_time, page_use
 from slurm_ext.cli.explain.text import lines_of_decision
-from slurm_ext.history.views.job_efficiency import name_of
+from slurm_ext.questions.explain.named import name_of
 from slurm_ext.questions.explain.sheet import MOST_NODES, last_start
 from slurm_ext.report.formats import drawn
 from slurm_ext.report.formatting import counted

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the jobs; raises UsageError, HistoryError, RefusedError."""
     from slurm_ext.cli.common.settings import load_for_history
     from slurm_ext.cli.jobs import table
-    from slurm_ext.questions.answers import document_of, viewer_here
+    from slurm_ext.questions.answers import document_of, user_here
 
     fields = _fields(args)
     document = document_of(load_for_history(args.config), "jobs", **fields)
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.parsable:
         print("\n".join(table.parsable(jobs)))
     else:
-        table.show(jobs, table.nothing(None if args.all else args.user or viewer_here().user))
+        table.show(jobs, table.nothing(None if args.all else args.user or user_here()))
     return 0
 
 
@@ -50,26 +50,37 @@ def _fields(args: argparse.Namespace) -> dict[str, Any]:
     """Fields of the question. Raises UsageError."""
     from slurm_ext.cli.common.time_args import seconds_of
     from slurm_ext.core.errors import UsageError
-    from slurm_ext.node.record.fields import STATES
-    from slurm_ext.slurm import hostlist
 
     if args.limit < 1:
         raise UsageError(f"--limit {args.limit}: a number from 1 on is wanted")
-    states = args.state.upper().split(",") if args.state else []
-    for state in states:
-        if state not in STATES:
-            raise UsageError(f"--state {state}: expected some of {', '.join(STATES)}")
-    try:
-        nodes = list(hostlist.expand(args.node or ""))
-    except ValueError as error:
-        raise UsageError(f"--node: {error}") from None
     since_s = seconds_of("--since", args.since, time.time()) if args.since else None
     return {
         "user": args.user,
         "everybody": args.all,
         "partition": args.partition,
         "since_s": since_s,
-        "states": states,
-        "nodes": nodes,
+        "states": _states(args.state) if args.state else [],
+        "nodes": _nodes(args.node) if args.node else [],
         "limit": args.limit,
     }
+
+
+def _states(text: str) -> list[str]:
+    from slurm_ext.core.errors import UsageError
+    from slurm_ext.node.record.fields import STATES
+
+    states = text.upper().split(",")
+    for state in states:
+        if state not in STATES:
+            raise UsageError(f"--state {state}: expected some of {', '.join(STATES)}")
+    return states
+
+
+def _nodes(text: str) -> list[str]:
+    from slurm_ext.core.errors import UsageError
+    from slurm_ext.slurm import hostlist
+
+    try:
+        return list(hostlist.expand(text))
+    except ValueError as error:
+        raise UsageError(f"--node: {error}") from None

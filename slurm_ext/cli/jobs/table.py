@@ -3,18 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from slurm_ext.cli.common.cells import cell
+from slurm_ext.cli.common.cells import ABSENT, shown
+from slurm_ext.cli.common.columns import Cell, lines
 from slurm_ext.core.units import format_minutes
-from slurm_ext.history.views.job_efficiency import name_of
+from slurm_ext.questions.explain.named import name_of
 
 Job = Mapping[str, Any]
 _SHARES = ("time", "cpu", "mem", "gpu", "wait")
 _NAMES = ("job", "name", "state", "elapsed", "cpus", "gpus", *_SHARES, "samples_per_s")
-_HEADS = ("JOB", "NAME", "STATE", "ELAPSED", "CPUS", "GPUS", *(s.upper() for s in _SHARES))
+_HEADS = (
+    *("JOB", "NAME", "STATE", "ELAPSED", "CPUS", "GPUS"),
+    *(share.upper() for share in _SHARES),
+    "SAMPLES/S",
+)
+_LEFT, _CUT = (0, 1, 2), 1  # columns: a name gives way first
 _GOOD, _POOR = 0.7, 0.3
 _MUCH_WAIT, _SOME_WAIT = 0.3, 0.1
 _TIGHT = 0.9  # of the memory or the time limit: the next one may be killed
@@ -23,32 +25,30 @@ _STATES = {"COMPLETED": "green", "CANCELLED": "yellow", "REQUEUED": "yellow", "U
 
 def show(jobs: Sequence[Job], nothing: str) -> None:
     """A table to standard output; the sentence `nothing` where there is no job."""
-    console = Console()
     if not jobs:
-        console.print(nothing, highlight=False, soft_wrap=True)
+        print(nothing)
         return
-    table = Table(*_HEADS, "SAMPLES/S", box=None, collapse_padding=True, pad_edge=False)
-    for column in table.columns:
-        column.no_wrap = column.header != "NAME"  # a name gives way first
-    for column in table.columns[3:]:
-        column.justify = "right"
-    for job in jobs:
-        table.add_row(
-            cell(name_of(job)),
-            cell(job["job_name"]),
-            Text(job["state"], style=_STATES.get(job["state"], "red")),
-            cell(_elapsed(job)),
-            cell(job["cpus"]),
-            cell(job["gpus"]),
-            *(_share(name, job[name]) for name in _SHARES),
-            cell(job["samples_per_s"]),
-        )
-    console.print(table)
+    heads = [Cell(head, "bold") for head in _HEADS]
+    for line in lines([heads, *map(_cells, jobs)], left=_LEFT, cut=_CUT):
+        print(line)
+
+
+def _cells(job: Job) -> list[Cell]:
+    return [
+        Cell(name_of(job)),
+        Cell(shown(job["job_name"])),
+        Cell(shown(job["state"]), _STATES.get(job["state"], "red")),
+        Cell(shown(_elapsed(job))),
+        Cell(shown(job["cpus"])),
+        Cell(shown(job["gpus"])),
+        *(_share(name, job[name]) for name in _SHARES),
+        Cell(shown(job["samples_per_s"])),
+    ]
 
 
 def nothing(user: str | None) -> str:
     """The sentence where there is no job."""
-    who = "anybody" if user is None else user
+    who = "anybody" if user is None else shown(user)
     return (
         f"no finished job of {who} that was asked for; a job is listed some seconds after its end"
     )
@@ -67,10 +67,8 @@ def _elapsed(job: Job) -> str | None:
     return None if job["elapsed_s"] is None else format_minutes(job["elapsed_s"] / 60)
 
 
-def _share(name: str, value: float | None) -> Text:
-    if value is None:
-        return cell(None)
-    return Text(f"{100 * value:.0f}%", style=_style(name, value))
+def _share(name: str, value: float | None) -> Cell:
+    return Cell(ABSENT) if value is None else Cell(f"{100 * value:.0f}%", _style(name, value))
 
 
 def _style(name: str, value: float) -> str:

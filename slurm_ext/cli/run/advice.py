@@ -1,8 +1,11 @@
 """Advice by a program's own runs: a clause for the end of a long one."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
 LEAST_S = 20.0  # of a run: below, reading the history would cost more than a hundredth of it
 
@@ -17,7 +20,7 @@ def first_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return advice_of(record)
 
 
-def advice(own: Path, document: dict[str, Any], found: Sequence[Mapping[str, Any]]) -> str | None:
+def advice(own: str, document: dict[str, Any], found: Sequence[Mapping[str, Any]]) -> str | None:
     """The first of `found` as a clause; None where there is none.
 
     Where it is about workers, the history may know how many: `num_workers 0 -> 4 would give about
@@ -33,20 +36,23 @@ def advice(own: Path, document: dict[str, Any], found: Sequence[Mapping[str, Any
     return clause(found[0])
 
 
-def _counted(own: Path, document: dict[str, Any]) -> str | None:
+def _counted(own: str, document: dict[str, Any]) -> str | None:
     """The worker count that the curve of the program's own runs asks for, with its rate."""
+    from pathlib import Path
+
     from slurm_ext.advisor.own_runs.entering import submission
     from slurm_ext.advisor.own_runs.own_history import take_in
     from slurm_ext.advisor.pipeline.decide import decide
     from slurm_ext.advisor.service.from_history import context_from_history
     from slurm_ext.core.errors import DlqueueError
     from slurm_ext.core.settings.document import load
+    from slurm_ext.core.settings.own import NAME
 
     record = document["record"]
     try:
-        take_in(own)
+        take_in(Path(own))
         job = submission(document["command"], record["identity"], record["allocation"]["cpus"])
-        chosen = decide(job, context_from_history(load(own / "dlqueue.toml"), job)).decision
+        chosen = decide(job, context_from_history(load(Path(own, NAME)), job)).decision
     except DlqueueError:
         return None  # a damaged history is what `dlqueue explain` tells of
     if chosen is None or chosen.action != "change" or chosen.predicted_after is None:

@@ -1,9 +1,16 @@
 """The user's program as a child: it gets every signal, and its end becomes ours."""
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LEISURE_S = 1.0  # of a program: what runs longer waits for nothing that is done meanwhile
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what a shell returns
 _FORWARDED = (
     signal.SIGTERM,
@@ -34,15 +41,32 @@ class Child:
             raise
         self._usage = None
 
-    def wait(self) -> int:
-        """Hand on what is sent to us alone, until it ends; its status as waitpid has it."""
+    def wait(self, meanwhile: Callable[[], None] | None = None) -> int:
+        """Hand on what is sent to us alone, until it ends; its status as waitpid has it.
+
+        `meanwhile` is called once, where the program takes longer than LEISURE_S: it can wait.
+        """
         while True:
             pid, status, self._usage = os.wait4(self.pid, os.WNOHANG)  # type: ignore[assignment]  # a tuple whose items differ
             if pid:
                 return status
-            received = signal.sigwaitinfo(self._signals)
-            if received.si_signo != signal.SIGCHLD and _ours_alone(received):
+            received = self._received(meanwhile)
+            if received is None:
+                meanwhile = None
+            elif received.si_signo != signal.SIGCHLD and _ours_alone(received):
                 os.kill(self.pid, received.si_signo)
+
+    def _received(self, meanwhile: Callable[[], None] | None) -> signal.struct_siginfo | None:
+        """The next signal; None once `meanwhile` was called."""
+        if meanwhile is None:
+            return signal.sigwaitinfo(self._signals)
+        received = signal.sigtimedwait(self._signals, LEISURE_S)
+        if received is None:
+            try:
+                meanwhile()
+            except Exception:  # noqa: S110 (the program comes first: what fails here fails at its end)
+                pass
+        return received
 
     def cpu_s(self) -> tuple[float, float]:
         """CPU seconds of it and its children that ended before: user, system."""
@@ -55,7 +79,7 @@ def _ours_alone(received: signal.struct_siginfo) -> bool:
     if received.si_code not in _BY_A_PROCESS:
         return False
     try:
-        with open(f"/proc/{received.si_pid}/comm", encoding="ascii", errors="replace") as file:  # noqa: PTH123 (quicker)
+        with open(f"/proc/{received.si_pid}/comm", encoding="ascii", errors="replace") as file:
             return not file.read().startswith("slurmstepd")
     except OSError:
         return True

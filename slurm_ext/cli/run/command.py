@@ -2,23 +2,30 @@
 
 It needs no root, no Slurm and no configuration: the history is the user's own (own_history.py).
 The program keeps its exit status, signals, streams and files. Start and end have to be quick:
-everything is imported where it is used.
+everything is imported where it is used, and what a long program's end needs while it runs.
 """
 
-import argparse
+from __future__ import annotations
+
 import os
 import sys
-from pathlib import Path
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
 
 HELP = (
     "Run a program under dlqueue's probe and keep what it measured in a history of your own: no"
     " root, no Slurm, no configuration. Its exit status, signals and output stay its own."
 )
+_FLAGS = ("--off", "--quiet", "--json")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add this command's options; all that follows the program is the program's."""
+    import argparse
+
     parser.add_argument("--off", action="store_true", help="run it bare: nothing is measured")
     parser.add_argument("--quiet", action="store_true", help="say nothing at its end")
     parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run")
@@ -26,38 +33,59 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run it; returns its exit status. Raises UsageError."""
-    from slurm_ext.core.errors import UsageError
+    return _run(args.argv, [name for name in _FLAGS if getattr(args, name[2:])])
 
-    argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
+
+def run_plain(words: list[str]) -> int | None:
+    """Run what needs no argparse, whose import costs as much as Python's own start.
+
+    None: its words are for argparse: another option than _FLAGS, or a part of one. Raises
+    UsageError.
+    """
+    flags: list[str] = []
+    for word in words:
+        if word not in _FLAGS:
+            break
+        flags.append(word)
+    argv = words[len(flags) :]
+    if argv and argv[0].startswith("-") and argv[0] != "--":
+        return None
+    return _run(argv, flags)
+
+
+def _run(argv: list[str], flags: list[str]) -> int:
+    argv = argv[1:] if argv[:1] == ["--"] else argv
     if not argv:
+        from slurm_ext.core.errors import UsageError
+
         raise UsageError("name the program to run: dlqueue run python train.py")
-    if args.off or _measured_by_site(os.environ.get("DLQUEUE_RUN_DIR")):
+    if "--off" in flags or _measured_by_site(os.environ.get("DLQUEUE_RUN_DIR")):
         return _bare(argv)
-    return _probed(argv, args)
+    return _probed(argv, flags)
 
 
 def _measured_by_site(run_dir: str | None) -> bool:
     """True if the site's own probe is on, or the user has sent it away: a run counts once."""
-    return os.environ.get("DLQUEUE") == "off" or bool(run_dir and Path(run_dir).is_dir())
+    return os.environ.get("DLQUEUE") == "off" or bool(run_dir and os.path.isdir(run_dir))
 
 
 def _bare(argv: list[str]) -> int:
-    from slurm_ext.cli.run.child import not_started
-
     try:
         os.execvp(argv[0], argv)  # noqa: S606 (the user's own words, no shell between)
     except OSError as error:
+        from slurm_ext.cli.run.child import not_started
+
         return not_started(argv[0], error)
 
 
-def _probed(argv: list[str], args: argparse.Namespace) -> int:
+def _probed(argv: list[str], flags: list[str]) -> int:
     from slurm_ext.advisor.own_runs import own_history, settled
     from slurm_ext.cli.run.child import Child, leave_as, not_started
     from slurm_ext.cli.run.probed import Watched
 
     try:
-        own, key = own_history.folder(), settled.key_of(argv, os.getcwd())  # noqa: PTH109 (quicker)
-        watched = Watched(argv, settled.settled_workers(own, key))
+        own, work_dir = own_history.folder(), os.getcwd()
+        watched = Watched(argv, work_dir, settled.settled_workers(own, argv, work_dir))
     except OSError as error:  # a program is not kept from running by our disk
         print(f"dlqueue run: {error.filename}: {error.strerror}; not measured", file=sys.stderr)
         return _bare(argv)
@@ -66,21 +94,34 @@ def _probed(argv: list[str], args: argparse.Namespace) -> int:
             child = Child(argv, watched.env)
         except OSError as error:
             return not_started(argv[0], error)
-        status = child.wait()
+        status = child.wait(_prepare_end)
         document = watched.ended(status, child.cpu_s())
     number = own_history.keep(own, document)
-    settled.remember(own, key, document["record"]["probe"]["summaries"])
-    if not args.quiet:
-        _tell(own, number, document, as_json=args.json)
+    settled.remember(own, argv, work_dir, document["record"]["probe"]["summaries"])
+    if "--quiet" not in flags:
+        _tell(own, number, document, as_json="--json" in flags)
     return leave_as(status)
 
 
-def _tell(own: Path, number: int | None, document: dict[str, Any], *, as_json: bool) -> None:
-    """One line on standard error; the program's own output stays as it is."""
+def _prepare_end() -> None:
+    """Import what a training's end needs, while nobody waits for it."""
+    from slurm_ext.cli.run import advice, end_line  # noqa: F401 (for the time that it takes)
+    from slurm_ext.core.stalls import step_split  # noqa: F401 (as above)
+    from slurm_ext.node.record import reader, summaries  # noqa: F401 (as above)
+    from slurm_ext.questions.explain import probe  # noqa: F401 (as above)
+    from slurm_ext.report import formatting  # noqa: F401 (as above)
+
+
+def _tell(own: str, number: int | None, document: dict[str, Any], *, as_json: bool) -> None:
+    """One line on standard error; the program's own output and status stay as they are."""
     from slurm_ext.cli.run.advice import advice, first_of
     from slurm_ext.cli.run.end_line import end_json, end_line
 
     found = first_of(document)
     clause = advice(own, document, found)
     told = end_json(number, document, clause, found) if as_json else None
-    print(told or end_line(number, document, clause), file=sys.stderr)
+    line = f"{told or end_line(number, document, clause)}\n"
+    try:
+        os.write(2, line.encode(sys.stderr.encoding or "utf-8", "backslashreplace"))
+    except OSError:
+        pass  # nobody can read it

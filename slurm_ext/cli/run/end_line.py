@@ -1,7 +1,11 @@
 """The line of `dlqueue run` at a program's end: its throughput, and where its time went."""
 
-from collections.abc import Iterator
-from typing import Any
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 WAITED = 0.1  # of the loop's time: less is not worth a word
 

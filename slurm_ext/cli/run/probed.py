@@ -1,14 +1,16 @@
 """One run under the probe: its folder, its environment, and the record of its end."""
 
+from __future__ import annotations
+
 import os
-import shlex
 import time
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 from slurm_ext.node.common.job import PROBE_SITE, clean, gpus
-from slurm_ext.node.record import fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Self
 
 CLEAR_S = 1.0  # for the run's folder, at its end
 READ_S = 5.0  # for its summaries
@@ -18,14 +20,14 @@ CLUSTER = "own"
 class Watched:
     """A program that runs under the probe, from before its start to after its end."""
 
-    def __init__(self, argv: list[str], workers: int | None) -> None:
+    def __init__(self, argv: list[str], work_dir: str, workers: int | None) -> None:
         """`workers`: where its search for a worker count starts; None: from its own setting."""
-        self._argv = argv
-        self.run_dir = os.path.join(  # noqa: PTH118 (quicker, as is a name without tempfile)
+        self._argv, self._work_dir = argv, work_dir
+        self.run_dir = os.path.join(
             os.environ.get("TMPDIR") or "/tmp",  # noqa: S108 (the folder below is new and ours)
             f"dlqueue-run-{os.urandom(8).hex()}",
         )
-        os.mkdir(self.run_dir, 0o700)  # noqa: PTH102 (quicker)
+        os.mkdir(self.run_dir, 0o700)
         self._began_s, self._clock_s = time.time(), time.monotonic()
         before = os.environ.get("PYTHONPATH")
         path = f"{PROBE_SITE}:{before}" if before else PROBE_SITE
@@ -46,19 +48,22 @@ class Watched:
     ) -> None:
         from slurm_ext.node.common.removal import remove_tree
 
-        folder = Path(self.run_dir)
-        remove_tree(folder.name, str(folder.parent), time.monotonic() + CLEAR_S)
+        above, name = os.path.split(self.run_dir)
+        remove_tree(name, above, time.monotonic() + CLEAR_S)
 
     def ended(self, status: int, cpu_s: tuple[float, float]) -> dict[str, Any]:
         """Document for `own_history.keep`: the run record without its number, and the command."""
+        elapsed_s = time.monotonic() - self._clock_s
+        from shlex import join
+
+        from slurm_ext.node.record import fields
         from slurm_ext.node.record.summaries import collect
 
-        elapsed_s = time.monotonic() - self._clock_s
         left = collect(self.run_dir, os.geteuid(), time.monotonic() + READ_S)
         record = {
             "v": fields.VERSION,
             "kind": fields.KIND,
-            "identity": _identity(self._argv),
+            "identity": _identity(self._argv, self._work_dir),
             "allocation": _allocation(),
             "times": {
                 "start_s": self._began_s,
@@ -76,10 +81,10 @@ class Watched:
             "decision": f"d1-{os.urandom(8).hex()}",
             "probe": {"summaries": left.summaries, "faults": left.faults},
         }
-        return {"command": clean(shlex.join(self._argv)), "record": record}
+        return {"command": clean(join(self._argv)), "record": record}
 
 
-def _identity(argv: list[str]) -> dict[str, Any]:
+def _identity(argv: list[str], work_dir: str) -> dict[str, Any]:
     return {
         "cluster": CLUSTER,
         "restart": 0,
@@ -87,7 +92,7 @@ def _identity(argv: list[str]) -> dict[str, Any]:
         "user": _user(),
         "uid": os.geteuid(),
         "job_name": clean(_program(argv)),
-        "work_dir": clean(os.getcwd()),  # noqa: PTH109 (quicker)
+        "work_dir": clean(work_dir),
     }
 
 
@@ -102,7 +107,7 @@ def _user() -> str:
 
 def _program(argv: list[str]) -> str:
     """The first word that looks like a program of the user's; else the command itself."""
-    return Path(next((word for word in argv if word.endswith(".py")), argv[0])).name
+    return os.path.basename(next((word for word in argv if word.endswith(".py")), argv[0]))
 
 
 def _allocation() -> dict[str, Any]:

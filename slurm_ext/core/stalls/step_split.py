@@ -9,13 +9,13 @@ zero and add up to the step.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from statistics import median_low
 from typing import Any
 
 from slurm_ext.core.findings.loader_refusal import read_by_a_thread
 from slurm_ext.core.findings.strands import training_phases
 from slurm_ext.core.stalls.data_stall import AT_HOME, DataStall, WorkerCosts, split_wait
 from slurm_ext.core.stalls.rank_waits import exposed_s, link_shares
+from slurm_ext.core.stats import median_low
 from slurm_ext.core.trainings import Training, largest_training
 
 MIN_BATCHES = 4  # the first ones only empty the prefetch queue

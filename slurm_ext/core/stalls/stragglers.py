@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import comb
-from statistics import median
 from typing import Any
 
 from slurm_ext.core.stalls.rank_waits import waits_of
+from slurm_ext.core.stats import median
 
 NOTABLE = 0.05  # of a step: a rank less behind the median holds nobody up
 FEWEST = 4  # windows with a straggler; fewer show no pattern

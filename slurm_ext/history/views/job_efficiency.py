@@ -123,13 +123,6 @@ def efficiency_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def name_of(job: Mapping[str, Any]) -> str:
-    """Its number; a member of an array as Slurm names it."""
-    if job["array_job_id"] is None or job["array_task_id"] is None:
-        return str(job["job_id"])
-    return f"{job['array_job_id']}_{job['array_task_id']}"
-
-
 def _cpu(rows: Sequence[Mapping[str, Any]]) -> float | None:
     held = [(row["cpu_s"], (row["cpus"] or 0) * (row["elapsed_s"] or 0.0)) for row in rows]
     if any(used is None for used, _ in held):

@@ -1,7 +1,9 @@
-"""The job that a user names: by number, as a task of an array, or by a submission's token."""
+"""Names of jobs: numbers, tasks of arrays, tokens of submissions, as people give and read them."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from slurm_ext.core.errors import UsageError
 
@@ -29,3 +31,10 @@ def parse(word: str) -> JobName:
             " nor a token (d1-0123456789abcdef)"
         )
     return JobName(job_id=int(number[1]), task=None if number[2] is None else int(number[2]))
+
+
+def name_of(job: Mapping[str, Any]) -> str:
+    """Its number; a member of an array as Slurm names it."""
+    if job["array_job_id"] is None or job["array_task_id"] is None:
+        return str(job["job_id"])
+    return f"{job['array_job_id']}_{job['array_task_id']}"

@@ -1,9 +1,15 @@
-"""The probe's word on a run: what it measured in the job, and what it left as the user wrote it."""
+"""The probe's word on a run: what it measured in the job, and what it left as the user wrote it.
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+`dlqueue run` prints it while its user waits: a run without a summary imports nothing more.
+"""
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
     from slurm_ext.core.trainings import Training
 
 MOST_CHARACTERS = 120  # of a reason: a job's own process wrote it
@@ -30,13 +36,12 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
     imported by the program; `unprobed`: Python processes without the probe, null: no Python was
     seen.
     """
-    from slurm_ext.core.trainings import trainings
-    from slurm_ext.node.record.reader import leave_out_faulty
-
     probe = run.get("probe")
     if not isinstance(probe, dict):
         return None
     if probe.get("summaries"):
+        from slurm_ext.node.record.reader import leave_out_faulty
+
         leave_out_faulty(probe)
     summaries = probe.get("summaries") or ()
     unprobed = probe.get("unprobed")
@@ -56,7 +61,7 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
         "steps": busiest.get("steps"),
         "steps_wall_s": busiest.get("wall_s"),
         "asked": asked,
-        "trainings": [_training(one) for one in trainings(summaries)],
+        "trainings": _trainings(summaries),
         "left_alone": sorted({reason[:MOST_CHARACTERS] for reason in reasons if reason}),
         "loaders": len(loaders),
         "buckets": _buckets(summaries),
@@ -80,7 +85,15 @@ def _samples(loader: Mapping[str, Any]) -> float:
     return float(sum(phase["samples"] for phase in loader["phases"]))
 
 
-def _training(one: "Training") -> dict[str, Any]:
+def _trainings(summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    if not summaries:
+        return []
+    from slurm_ext.core.trainings import trainings
+
+    return [_training(one) for one in trainings(summaries)]
+
+
+def _training(one: Training) -> dict[str, Any]:
     from slurm_ext.core.findings.strands import total
 
     phases = [phase for _, loader in one.members for phase in loader["phases"]]
@@ -96,11 +109,11 @@ def _training(one: "Training") -> dict[str, Any]:
 
 def measured(run: Mapping[str, Any]) -> str:
     """The throughput of a run for people: of all its ranks and the whole run, or why none."""
-    from slurm_ext.report.formatting import counted
-
     rate, ranks = run.get("loader_samples_per_s"), run.get("loader_ranks") or 1
     if not rate:
         return _without_rate(run["probe"])
+    from slurm_ext.report.formatting import counted
+
     told = rate_of(run) or 0.0
     each = f", {told / ranks:.4g} by each of {ranks} ranks" if ranks > 1 else ""
     steady = f" (steady {rate * ranks:.4g})" if f"{rate * ranks:.3g}" != f"{told:.3g}" else ""

@@ -73,7 +73,7 @@ def lines(sheet: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _who(sheet: Mapping[str, Any]) -> str:
-    from slurm_ext.history.views.job_efficiency import name_of
+    from slurm_ext.questions.explain.named import name_of
     from slurm_ext.report.formatting import name
 
     places = [f"{n} {sheet[n]}" for n in ("account", "partition") if sheet[n]]

@@ -27,7 +27,7 @@ def tasks_of(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
 
 def lines(tasks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """For people: how many ended how, then those that did not complete, then the others."""
-    from slurm_ext.history.views.job_efficiency import name_of
+    from slurm_ext.questions.explain.named import name_of
 
     states = Counter(task["state"] for task in tasks)
     ends = ", ".join(f"{many} {state}" for state, many in states.most_common())
@@ -41,7 +41,7 @@ def lines(tasks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _line(task: Mapping[str, Any]) -> str:
     from slurm_ext.core.units import format_minutes
-    from slurm_ext.history.views.job_efficiency import name_of
+    from slurm_ext.questions.explain.named import name_of
     from slurm_ext.report.formatting import percent
 
     code = f" {task['exit_code']}" if task["exit_code"] else ""

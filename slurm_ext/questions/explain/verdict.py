@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slurm_ext.core.findings.loader_refusal import LoaderRefusal, why_workers_stay
-from slurm_ext.core.stalls.step_split import PARTS
 from slurm_ext.questions.explain.probe import WAITED, waited_for_cores
 
 UNKNOWN = "no reason known"
@@ -64,6 +63,8 @@ def _cores(run: Mapping[str, Any]) -> Iterator[str]:
 
 def _starting(run: Mapping[str, Any]) -> Iterator[str]:
     """Starting workers, which a short training has not made up for when it ends."""
+    from slurm_ext.core.stalls.step_split import PARTS
+
     split = run.get("split") or {}
     step_s = sum(split.get(f"{part}_s") or 0.0 for part in PARTS)
     share = (split.get("starting_s") or 0.0) / step_s if step_s > 0 else 0.0

@@ -149,7 +149,7 @@ def test_wrong_words_are_answered(dlqueue: Dlqueue, words: tuple[str, ...], said
 def test_nothing_measured_is_a_dash() -> None:
     """Neither nought nor a full bar."""
     absent: Mapping[str, Any] = dict.fromkeys(table._SHARES)
-    assert [str(table._share(name, value)) for name, value in absent.items()] == ["-"] * 5
+    assert [table._share(name, value).text for name, value in absent.items()] == ["-"] * 5
 
 
 def test_many_jobs_are_read_in_order(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_long_run_ends_with_what_would_make_it_faster(
     assert first_of(document) == []
     _lengthen(document["record"], 100)
     monkeypatch.setenv("XDG_STATE_HOME", str(home.state))
-    told = advice(own, document, first_of(document))
+    told = advice(str(own), document, first_of(document))
     assert told is not None
     assert told.startswith("num_workers 0 -> ")
 
@@ -122,6 +122,49 @@ def test_its_exit_status_and_output_are_the_programs(home: Home, code: str, stat
     done = home.dlqueue("run", "--quiet", sys.executable, "-c", program)
     assert (done.returncode, done.stdout) == (status, "out\n")
     assert "dlqueue" not in done.stderr
+
+
+def test_a_reader_that_cannot_read_changes_no_exit_status(home: Home) -> None:
+    """Nor does a folder that the program removes below itself; the run is kept."""
+    words = f"{sys.executable} -m slurm_ext.cli run sh -c 'rmdir \"$PWD\"; exit 3' 2> /dev/full"
+    gone = home.tmp / "gone"
+    gone.mkdir()
+    env = {**home.env, "PYTHONPATH": str(ROOT)}
+    assert subprocess.run(["sh", "-c", words], cwd=gone, env=env).returncode == 3
+    (kept,) = (home.state / "dlqueue" / ARRIVED).iterdir()
+    assert json.loads(kept.read_text())["record"]["identity"]["work_dir"] == str(gone)
+
+
+def test_what_fails_meanwhile_leaves_the_program_alone() -> None:
+    """Its end is waited for, and its status is its own."""
+    code = (
+        "import os; from slurm_ext.cli.run import child; child.LEISURE_S = 0.01;"
+        "started = child.Child(['sh', '-c', 'sleep 0.3; exit 3'], dict(os.environ));"
+        "print(os.waitstatus_to_exitcode(started.wait(lambda: 1 / 0)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("3\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ((), 2, "name the program to run"),
+        (("--quiet", "--"), 2, "name the program to run"),
+        (("--loud", "true"), 2, "--loud"),
+        (("--qui", "sh", "-c", "exit 3"), 3, ""),
+        (("--json", "--quiet", "--", "sh", "-c", "exit 3"), 3, ""),
+        (("--config", "/nowhere", "sh", "-c", "exit 3"), 3, "not measured"),
+    ],
+)
+def test_options_are_those_of_the_parser(
+    home: Home, words: tuple[str, ...], status: int, said: str
+) -> None:
+    """Whether they are plain, shortened or wrong, and whoever reads them."""
+    done = home.dlqueue("run", *words)
+    assert done.returncode == status
+    assert said in done.stderr
+    assert bool(done.stderr) == bool(said)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT])
@@ -165,9 +208,8 @@ def test_a_search_begins_where_the_last_one_stayed(home: Home) -> None:
     words = [sys.executable, "-c", show]
     assert home.dlqueue("run", *words).stdout == "1 None\n"
     loader = {"tuned": {"workers": 3}, "phases": [{"samples": 9}]}
-    settled.remember(
-        home.state / "dlqueue", settled.key_of(words, str(ROOT)), [{"loaders": [loader]}]
-    )
+    searched = [{"loaders": [loader]}]
+    settled.remember(str(home.state / "dlqueue"), words, str(ROOT), searched)
     assert home.dlqueue("run", *words).stdout == "1 3\n"
     own = {"DLQUEUE_AUTOTUNE": "0", "DLQUEUE_NUM_WORKERS": "2"}
     assert home.dlqueue("run", *words, **own).stdout == "0 2\n"
@@ -177,8 +219,8 @@ def test_a_search_begins_where_the_last_one_stayed(home: Home) -> None:
 @pytest.mark.parametrize("text", ["", "[]", '{"a": true}', '{"a": 0}', '{"a": "2"}', "\xff" * 9])
 def test_a_damaged_memory_of_searches_is_none(tmp_path: Path, text: str) -> None:
     """The program then starts from its own setting."""
-    (tmp_path / settled.NAME).write_text(text)
-    assert settled.settled_workers(tmp_path, "a") is None
+    (tmp_path / settled.NAME).write_text(text.replace("a", settled.key_of(["a"], "/")))
+    assert settled.settled_workers(str(tmp_path), ["a"], "/") is None
 
 
 SHOW = "import os; print(os.environ.get('DLQUEUE_RUN_DIR'), os.environ.get('PYTHONPATH'))"
@@ -219,9 +261,9 @@ def test_runs_that_end_together_have_numbers_of_their_own(
     """No run takes another one's place, and what nobody wrote is left out."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.delenv("DLQUEUE_CONFIG", raising=False)
-    own = folder()
+    own = Path(folder())
     documents = [{"command": "x", "record": {"identity": {"node": "n"}}} for _ in range(3)]
-    assert [keep(own, document) for document in documents] == [1, 2, 3]
+    assert [keep(str(own), document) for document in documents] == [1, 2, 3]
     assert load(own / "dlqueue.toml").state_dir == own
 
 
@@ -231,6 +273,6 @@ def test_what_serves_or_acts_does_not_read_a_users_own_settings(
     """Root's own runs make no site of a machine: only commands that read a history take them."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.delenv("DLQUEUE_CONFIG", raising=False)
-    own = folder()
+    own = Path(folder())
     assert load_for_history(None).state_dir == own
     assert load().state_dir != own
