@@ -101,7 +101,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         "elastic",
         "energy",
     ),
-    "simulate": ("", "trace", "planning", "queue", "elastic", "energy"),
+    "simulate": ("", "trace", "planning", "limits", "outages", "queue", "elastic", "energy"),
     "questions": ("waiting", "explain", "recommend", ""),
     "cli": (
         "common",

@@ -1,6 +1,6 @@
 """Result of a replay: waiting, completion, and GPUs in use over time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,18 +24,28 @@ class ReplayResult:
     gpus_in_all: int
     changed_s: Column  # when the number of GPUs in use changed
     used: Column  # GPUs in use from then on
-    restarts: Mapping[str, int] = field(default_factory=dict)  # by job, of those preempted
+    restarts: Mapping[str, int] = field(default_factory=dict)  # by job, of those stopped
+    unfinished: Mapping[int, str] = field(default_factory=dict)  # by place: why it never completed
+    lost_gpu_s: float = 0.0  # GPU-seconds of work that ended with nodes
+    out: Sequence[tuple[float, int]] = ()  # time, idle GPUs whose nodes took no jobs any more
+
+    @property
+    def completed(self) -> Column:
+        """True for jobs that completed; only they count in times."""
+        done = np.ones(len(self.end_s), dtype=bool)
+        done[[*self.unfinished]] = False
+        return done
 
     @property
     def jct_s(self) -> Column:
         """From submission to completion."""
-        taken: Column = self.end_s - self.submit_s
+        taken: Column = (self.end_s - self.submit_s)[self.completed]
         return taken
 
     @property
     def queue_s(self) -> Column:
-        """Completion time beyond the run time: waiting, and restarting after preemption."""
-        waited: Column = np.maximum(0.0, self.jct_s - self.duration_s)
+        """Completion time beyond the run time: waiting, and what a stopped job does once more."""
+        waited: Column = np.maximum(0.0, self.jct_s - self.duration_s[self.completed])
         return waited
 
     @property
@@ -46,17 +56,24 @@ class ReplayResult:
     @property
     def makespan_s(self) -> float:
         """From the first submission to the last completion."""
-        return float(self.end_s.max(initial=0.0))
+        return float(self.end_s[~np.isnan(self.end_s)].max(initial=0.0))
+
+    @property
+    def out_gpu_s(self) -> float:
+        """GPU-seconds that nodes were not there for jobs, and ran none."""
+        return sum(gpus * max(0.0, self.makespan_s - when_s) for when_s, gpus in self.out)
 
     def figures(self) -> dict[str, float]:
-        """The figures of a row: seconds, and the share of GPU time in use."""
-        capacity = self.gpus_in_all * self.makespan_s
+        """The figures of a row: seconds, and the share in use of the GPU time that was there."""
+        capacity = self.gpus_in_all * self.makespan_s - self.out_gpu_s
         return {
             **summary("jct", self.jct_s),
             **summary("queue", self.queue_s),
             "makespan_s": self.makespan_s,
             "utilisation": self.used_gpu_s / capacity if capacity else 0.0,
             "restarts": float(sum(self.restarts.values())),
+            "unfinished": float(len(self.unfinished)),
+            "lost_gpu_s": self.lost_gpu_s,
         }
 
     def utilisation(self, bins: int) -> tuple[Column, Column]:

@@ -26,6 +26,7 @@ def trace_of(jobs: Sequence[Job], *, limits: Sequence[float] | None = None) -> T
         vc=np.zeros(count, dtype=int),
         account=np.zeros(count, dtype=int),
         gpu_type=np.zeros(count, dtype=int),
+        qos=np.zeros(count, dtype=int),
         limit_s=np.full(count, np.nan) if limits is None else np.array(limits, dtype=float),
         estimate_s=duration_s.astype(float),
     )

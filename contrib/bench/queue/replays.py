@@ -51,6 +51,7 @@ def trace_of(known: TrainedPredictor, source: str) -> Trace:
         vc=np.array([vcs.index(name["vc"]) for name in names]),
         account=np.zeros(count, dtype=np.int64),
         gpu_type=np.zeros(count, dtype=np.int64),
+        qos=np.zeros(count, dtype=np.int64),
         limit_s=np.full(count, np.nan),
         estimate_s=known.before_s,
         vcs=vcs,

@@ -37,6 +37,12 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
         "slurm_conf",
         "seeds",
         "jobs",
+        "qos",
+        "mtbf_days",
+        "repair_hours",
+        "on_failure",
+        "checkpoint_minutes",
+        "node_counts",
     ),
     "elastic": (*CLUSTER, "elastic", "tables", "interference"),
     "energy": ("energy", "policy", "learn", "suspend_s"),
@@ -62,6 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _cluster_options(parser)
     _queue_options(parser)
+    _site_options(parser)
     _elastic_options(parser)
     _energy_options(parser)
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with plots, too")
@@ -114,6 +121,43 @@ def _queue_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--jobs", type=Path, metavar="FILE", help="write a CSV of what became of each job"
+    )
+
+
+def _site_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("queues: limits, and nodes that come and go")
+    group.add_argument(
+        "--qos",
+        type=Path,
+        metavar="FILE",
+        help="keep the limits of QOS (a job's qos): what `sacctmgr -P show qos` prints, or a file"
+        " of `sacctmgr dump`",
+    )
+    group.add_argument(
+        "--node-counts",
+        type=Path,
+        metavar="FILE",
+        help="CSV time,partition,nodes: how many take jobs from a time on (time as in TRACE)",
+    )
+    group.add_argument(
+        "--mtbf-days",
+        type=float,
+        metavar="D",
+        help="nodes fail, each every D days in the mean, drawn by --seed",
+    )
+    group.add_argument(
+        "--repair-hours", type=float, metavar="H", help="until a failed node is back (24)"
+    )
+    group.add_argument(
+        "--on-failure",
+        choices=("requeue", "fail"),
+        help="what becomes of a failed node's jobs (requeue)",
+    )
+    group.add_argument(
+        "--checkpoint-minutes",
+        type=float,
+        metavar="M",
+        help="how often jobs save their work (never: they begin anew)",
     )
 
 

@@ -2,13 +2,16 @@
 
 import csv
 import io
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Any
 
 from slurm_ext.cli.simulate.page import Page, Plots
 from slurm_ext.report.formatting import counted, seconds
 from slurm_ext.report.plots import Points, shares_by_time, shares_over_time
+from slurm_ext.simulate.limits.limited_trace import named
 from slurm_ext.simulate.replay_result import ReplayResult, distribution
 from slurm_ext.simulate.trace.columns import Trace
 
@@ -34,6 +37,8 @@ JOB_COLUMNS = (
     "start_s",
     "end_s",
     "restarts",
+    "state",
+    "why",
 )
 HEADER = ("policy", *(name.strip() for name in TIMES), "in use", "restarts")
 
@@ -51,6 +56,8 @@ class JobsReplayed:
     results: Sequence[ReplayResult]
     other_seeds: Mapping[str, Sequence[Mapping[str, float]]] = field(default_factory=dict)
     left_out: Sequence[str] = ()  # of slurm.conf
+    notes: Sequence[str] = ()
+    jobs: Sequence[str] = ()  # ids, where results name some
 
     @property
     def document(self) -> dict[str, Any]:
@@ -97,21 +104,37 @@ class JobsReplayed:
             yield f"{counted(jobs, 'job')}: {why}"
         for name in self.left_out:
             yield f"{name} is set in slurm.conf and is not replayed"
+        yield from self.notes
+        for result in self.results:
+            yield from self._losses(result)
         yield from self._ranges()
         first, *others = self.results
-        base = float(first.jct_s.mean())
+        base = first.figures().get("jct_mean_s", 0.0)
         for result in others:
-            mean = float(result.jct_s.mean())
+            mean = result.figures().get("jct_mean_s", 0.0)
             if mean > 0:
                 gain = base / mean
                 ahead = f"{gain:.2f}x better" if gain >= 1 else f"{1 / gain:.2f}x worse"
                 yield f"{result.policy}: mean JCT {ahead} than {first.policy}"
 
+    def _losses(self, result: ReplayResult) -> Iterator[str]:
+        """Jobs that did not complete, by why, and the work that ended with nodes."""
+        found = defaultdict[str, list[str]](list)
+        for place, why in sorted(result.unfinished.items()):
+            found[why].append(self.jobs[place])
+        for why, jobs in found.items():
+            yield f"{result.policy}: {counted(len(jobs), 'job')} {why} ({named(jobs)})"
+        if result.lost_gpu_s:
+            share = result.lost_gpu_s / result.used_gpu_s
+            hours = f"{result.lost_gpu_s / 3600:,.1f} GPU-hours of work lost with nodes"
+            yield f"{result.policy}: {hours}, {share:.1%} of the time that GPUs were in use"
+
     def _ranges(self) -> Iterator[str]:
         for result in self.results:
             others = self.other_seeds.get(result.policy, ())
-            means = [float(result.jct_s.mean()), *(other["jct_mean_s"] for other in others)]
-            if others:
+            every = [result.figures(), *others]
+            means = [one["jct_mean_s"] for one in every if "jct_mean_s" in one]
+            if others and means:
                 low, high = seconds(min(means)), seconds(max(means))
                 yield f"{result.policy}: mean JCT {low} to {high} over {len(means)} seeds"
 
@@ -137,10 +160,13 @@ def jobs_csv(trace: Trace, results: Sequence[ReplayResult]) -> str:
         for place, job in enumerate(trace.job):
             names = trace.users[trace.user[place]], trace.accounts[trace.account[place]]
             times = (
-                f"{column[place]:.3f}" for column in (result.submit_s, result.start_s, result.end_s)
+                "" if isnan(column[place]) else f"{column[place]:.3f}"
+                for column in (result.submit_s, result.start_s, result.end_s)
             )
             vc, restarts = trace.vcs[trace.vc[place]], result.restarts.get(job, 0)
-            writer.writerow((result.policy, job, *names, vc, trace.gpus[place], *times, restarts))
+            why = result.unfinished.get(place, "")
+            end = restarts, "unfinished" if why else "completed", why
+            writer.writerow((result.policy, job, *names, vc, trace.gpus[place], *times, *end))
     return text.getvalue()
 
 

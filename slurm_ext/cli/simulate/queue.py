@@ -8,11 +8,12 @@ from slurm_ext.cli.common.output import put_file
 from slurm_ext.cli.simulate.command import GPUS_PER_NODE, check, check_cluster
 from slurm_ext.cli.simulate.jobs_text import JobsReplayed, jobs_csv
 from slurm_ext.cli.simulate.scheduling import MULTIFACTOR, scheduling_of
-from slurm_ext.core.errors import UsageError
+from slurm_ext.cli.simulate.site import Site, site_of
+from slurm_ext.core.errors import InputError, UsageError
 from slurm_ext.simulate.planning.scheduling import Scheduling
 from slurm_ext.simulate.planning.scheduling_conf import not_replayed
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
-from slurm_ext.simulate.queue.custom_policy import rules_of
+from slurm_ext.simulate.queue.custom_policy import FILE, rules_of
 from slurm_ext.simulate.queue.engine import DEPTH, replay
 from slurm_ext.simulate.queue.priority_conf import PriorityConf, read_priorities
 from slurm_ext.simulate.replay_result import ReplayResult
@@ -30,27 +31,29 @@ def replayed(args: argparse.Namespace, progress: "Progress") -> JobsReplayed:
     """Replay the trace under every policy. Raises UsageError and InputError."""
     from slurm_ext.policy.queue.order import USUAL
 
-    policies = USUAL if args.policy is None else args.policy
-    priorities = None if args.slurm_conf is None else read_priorities(args.slurm_conf)
+    cluster, seeds = _cluster(args), _seeds(args)
+    site = site_of(args, cluster)
+    planned = cluster.layout is not None or site.only_planned()
+    policies = args.policy or ",".join(USUAL.split(",")[: -1 if planned else None])
+    priorities = (
+        None if args.slurm_conf is None else read_priorities(args.slurm_conf, site.priorities)
+    )
     names = {part.strip().partition("+")[0] for part in policies.split(",")}
     if priorities is None and MULTIFACTOR in names:
         raise UsageError(f"--policy {MULTIFACTOR} wants --slurm-conf FILE, whose weights it has")
     rules = rules_of(policies, _orders(priorities))
-    cluster, seeds = _cluster(args), _seeds(args)
-    look = scheduling_of(args, rules, differ=cluster.layout is not None)
-    trace = fitted(_trace(args, progress), cluster, leave_out=bool(args.leave_out_larger))
-    results = [
-        _replay(args, look(rule), trace, cluster, rule, seeds[0], progress) for rule in rules
-    ]
+    look = scheduling_of(args, rules, planned=planned)
+    trace = site.within(_trace(args, progress, more=FILE in policies), cluster)
+    trace = fitted(trace, cluster, leave_out=bool(args.leave_out_larger))
+
+    def once(rule: "Rule", seed: int) -> ReplayResult:
+        return _replay(args, look(rule), trace, cluster, rule, site, seed, progress)
+
+    results = [once(rule, seeds[0]) for rule in rules]
     if args.jobs is not None:
         put_file(args.jobs, jobs_csv(trace, results))
     others = {
-        rule.name: [
-            _replay(args, look(rule), trace, cluster, rule, seed, progress).figures()
-            for seed in seeds[1:]
-        ]
-        for rule in rules
-        if seeds[1:]
+        rule.name: [once(rule, seed).figures() for seed in seeds[1:]] for rule in rules if seeds[1:]
     }
     return JobsReplayed(
         kind="queue",
@@ -62,6 +65,8 @@ def replayed(args: argparse.Namespace, progress: "Progress") -> JobsReplayed:
         results=results,
         other_seeds=others,
         left_out=(*priorities.left_out, *not_replayed(args.slurm_conf)) if priorities else (),
+        jobs=trace.job,
+        notes=tuple(site.notes(args)),
     )
 
 
@@ -111,7 +116,7 @@ def _site(args: argparse.Namespace) -> Cluster:
     return Cluster(nodes=len(layout.sizes), gpus_per_node=max(layout.sizes), layout=layout)
 
 
-def _trace(args: argparse.Namespace, progress: "Progress") -> Trace:
+def _trace(args: argparse.Namespace, progress: "Progress", *, more: bool) -> Trace:
     from slurm_ext.simulate.trace.estimates import with_estimates
     from slurm_ext.simulate.trace.formats import FORMATS
     from slurm_ext.simulate.trace.read import read
@@ -125,6 +130,7 @@ def _trace(args: argparse.Namespace, progress: "Progress") -> Trace:
         form=args.format,
         zone=zone_of(args.timezone or "UTC"),
         cpus=args.count == "cpus",
+        more=more,
         progress=lambda lines: progress.update(task, completed=lines),
     )
     progress.update(task, completed=len(trace), total=len(trace))
@@ -137,6 +143,7 @@ def _replay(
     trace: Trace,
     cluster: Cluster,
     rule: "Rule",
+    site: Site,
     seed: int,
     progress: "Progress",
 ) -> ReplayResult:
@@ -148,7 +155,12 @@ def _replay(
         seed=seed,
         depth=args.depth or DEPTH,
         scheduling=look,
+        limits=site.limits,
+        outages=site.outages,
         progress=lambda jobs: progress.update(task, completed=jobs),
     )
     progress.update(task, completed=len(trace))
+    if not result.completed.any():
+        why = next(iter(result.unfinished.values()))
+        raise InputError(trace.source, f"{rule.name}: no job completes; the first one: {why}")
     return result

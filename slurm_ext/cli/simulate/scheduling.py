@@ -17,14 +17,16 @@ MOST = 10**9
 
 
 def scheduling_of(
-    args: argparse.Namespace, rules: Sequence[Rule], *, differ: bool
+    args: argparse.Namespace, rules: Sequence[Rule], *, planned: bool
 ) -> Callable[[Rule], Scheduling | None]:
     """A rule's backfill; None: room for the first job alone. Raises UsageError and InputError.
 
-    `differ`: nodes are not equal, which only a planning queue can replay.
+    `planned`: nodes differ or change, or limits count, which only a planning queue can replay.
     """
-    if differ and (preempting := [rule.name for rule in rules if rule.preempting is not None]):
-        raise UsageError(f"--policy {preempting[0]}: it preempts on equal nodes only: --nodes N")
+    if planned and (preempting := [rule.name for rule in rules if rule.preempting is not None]):
+        raise UsageError(
+            f"--policy {preempting[0]}: it preempts on equal nodes only, without limits: --nodes N"
+        )
     check("--depth", args.depth, 1, MOST)
     most = _reservations(args.reservations)
     usual = None if args.reservations is None else exact(most, args.depth or DEPTH)

@@ -16,6 +16,7 @@ class PartitionNodes:
     nodes: int
     most_s: float = inf
     most_nodes: float = inf
+    qos: str = ""  # whose limits its jobs have, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,20 +27,34 @@ class Layout:
     types: Sequence[str]  # their model; empty: unknown
     partitions: Mapping[str, PartitionNodes]
     usual: str  # partition of jobs that name none
+    enforces: bool = False  # EnforcePartLimits: sbatch refuses what is above a partition's limits
 
     def room(self, gpus: int, partition: str, gpu_type: str, limit_s: float) -> Room | None:
         """The room of a job; None: it can never run. `limit_s`: NaN where it has none."""
         found = self.partitions.get(partition or self.usual)
-        if found is None or limit_s > found.most_s:
+        if found is None:
             return None
         nodes = found.nodes & self._of_type(gpu_type)
-        largest = max((self.sizes[node] for node in members(nodes)), default=0)
-        if not largest:
+        shape = self._shape(gpus, nodes)
+        if shape is None or self.above(gpus, partition, gpu_type, limit_s):
             return None
-        shape = shape_on(gpus, largest)
-        needed = shape.whole + (shape.rest > 0)
-        fits = needed <= found.most_nodes and Levels(self.sizes).fits(shape, nodes)
-        return (shape, nodes, found.nodes) if fits else None
+        return (shape, nodes, found.nodes) if Levels(self.sizes).fits(shape, nodes) else None
+
+    def above(self, gpus: int, partition: str, gpu_type: str, limit_s: float) -> str:
+        """Which limit of its partition a job is above; empty: it is above none."""
+        name = partition or self.usual
+        found = self.partitions.get(name, PartitionNodes(nodes=0))
+        shape = self._shape(gpus, found.nodes & self._of_type(gpu_type))
+        if limit_s > found.most_s:
+            return f"MaxTime={found.most_s / 60:g} minutes of partition {name}"
+        if shape is not None and shape.nodes > found.most_nodes:
+            return f"MaxNodes={found.most_nodes:g} of partition {name}"
+        return ""
+
+    def _shape(self, gpus: int, nodes: int) -> Need | None:
+        """The room of a job on the largest of some nodes; None: none of them has GPUs."""
+        largest = max((self.sizes[node] for node in members(nodes)), default=0)
+        return shape_on(gpus, largest) if largest else None
 
     def _of_type(self, gpu_type: str) -> int:
         """All nodes where none is asked for, or where no model is known."""

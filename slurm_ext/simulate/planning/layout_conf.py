@@ -1,8 +1,8 @@
 """The nodes and partitions of a site: NodeName and PartitionName lines of its slurm.conf.
 
 GPUs are those of Gres; with `cpus`, a node's CPUs count instead (CPUs, or sockets x cores x
-threads). Nodes without any are left out. Of a partition are read Nodes, Default, MaxTime, MaxNodes
-and State (one that is DOWN or INACTIVE starts nothing).
+threads). Nodes without any are left out. Of a partition are read Nodes, Default, MaxTime, MaxNodes,
+QOS and State (one that is DOWN or INACTIVE starts nothing).
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_request import parse_gres
 from slurm_ext.simulate.planning.layout import Layout, PartitionNodes
 from slurm_ext.simulate.planning.levels import set_of
-from slurm_ext.simulate.planning.slurm_conf import Pairs, number, read_lines, seconds
+from slurm_ext.simulate.planning.slurm_conf import Pairs, global_values, number, read_lines, seconds
 from slurm_ext.slurm.hostlist import expand
 
 UNLIMITED = ("infinite", "unlimited", "")
@@ -42,6 +42,7 @@ def read_layout(path: Path, *, cpus: bool = False) -> Layout:
         types=[kinds[name][1] for name in numbers],
         partitions={name: found for name, (found, _) in partitions.items()},
         usual=(usual or [next(iter(partitions), "")])[-1],
+        enforces=global_values(path).get("enforcepartlimits", "no").lower() != "no",
     )
 
 
@@ -73,6 +74,7 @@ def _partition(pairs: Pairs, numbers: Mapping[str, int], path: Path) -> Partitio
         nodes=nodes,
         most_s=inf if most_time else seconds(pairs, "maxtime", inf, path),
         most_nodes=inf if most_nodes else number(pairs, "maxnodes", inf, path),
+        qos=pairs.get("qos", ""),
     )
 
 

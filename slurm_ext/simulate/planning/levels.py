@@ -21,6 +21,11 @@ class Need:
     size: int
     rest: int
 
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return self.whole + (self.rest > 0)
+
 
 def shape_on(gpus: int, size: int) -> Need:
     """The room of a job on nodes with so many GPUs."""
@@ -42,6 +47,11 @@ def set_of(nodes: Iterable[int]) -> int:
     for node in nodes:
         found |= 1 << node
     return found
+
+
+def nodes_of(places: Places) -> int:
+    """The set of nodes of a job."""
+    return set_of(node for node, _ in places)
 
 
 def runs(nodes: int) -> Iterator[int]:

@@ -7,7 +7,7 @@ that those behind it must keep. The next round begins without promises.
 from collections.abc import Iterator, Sequence
 
 from slurm_ext.simulate.planning.futures import End, Futures
-from slurm_ext.simulate.planning.levels import Levels, Places, set_of
+from slurm_ext.simulate.planning.levels import Levels, Places, nodes_of
 from slurm_ext.simulate.planning.reserved import Reserved
 from slurm_ext.simulate.planning.rooms import Rooms
 from slurm_ext.simulate.planning.scheduling import Scheduling
@@ -23,9 +23,11 @@ class Round:
         rooms: Rooms,
         look: Scheduling,
         now_s: float,
+        out: int = 0,
     ) -> None:
+        """`out`: nodes that take no jobs."""
         self._levels, self._limit_s, self._rooms = levels, limit_s, rooms
-        self._look, self._now_s = look, now_s
+        self._look, self._now_s, self._out = look, now_s, out
         self._reserved = Reserved()
         self._futures: Futures | None = None
 
@@ -53,7 +55,7 @@ class Round:
             end_s, unit = start_s + self._limit_s[job], self._look.resolution_s
             if unit:
                 start_s, end_s = start_s // unit * unit, end_s // unit * unit
-            self._reserved.add(start_s, end_s, _nodes(places))
+            self._reserved.add(start_s, end_s, nodes_of(places))
 
     def _earliest(self, job: int, futures: Futures) -> tuple[float, Places] | None:
         """Start and place that keep all promises; None: not within bf_window."""
@@ -66,7 +68,7 @@ class Round:
             if found and start_s <= later_s:
                 places = self._place(found[1], job, nodes) or ()
                 promised = self._reserved.within(start_s, start_s + limit_s)
-                if start_s == from_s or not promised & _nodes(places):
+                if start_s == from_s or not promised & nodes_of(places):
                     return start_s, places
             if later_s == from_s:
                 return None
@@ -76,11 +78,7 @@ class Round:
     def _open(self, job: int, from_s: float) -> int:
         """Nodes that the job may be on, and that nobody was promised while it would run."""
         promised = self._reserved.within(from_s, from_s + self._limit_s[job])
-        return self._rooms.nodes[job] & ~promised
+        return self._rooms.nodes[job] & ~(promised | self._out)
 
     def _place(self, levels: Levels, job: int, nodes: int) -> Places | None:
         return levels.find(self._rooms.shape[job], nodes, packed=self._look.packed)
-
-
-def _nodes(places: Places) -> int:
-    return set_of(node for node, _ in places)

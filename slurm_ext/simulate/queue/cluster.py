@@ -1,12 +1,15 @@
 """The cluster that a trace is replayed on: equal nodes, in one pool or in virtual clusters."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
 
 from slurm_ext.core.errors import InputError
+from slurm_ext.simulate.limits.claims import WAITS
+from slurm_ext.simulate.limits.limited_trace import without
 from slurm_ext.simulate.planning.layout import Layout, Room
 from slurm_ext.simulate.trace.columns import Column, Trace
 
@@ -51,15 +54,29 @@ class Cluster:
         return fitting
 
 
+def within_partitions(trace: Trace, cluster: Cluster) -> Trace:
+    """The trace without jobs above a limit of their partition; counted, and the first named."""
+    found = defaultdict[str, list[int]](list)
+    layout = cluster.layout
+    for place, job in enumerate(_asked(trace)) if layout is not None else ():
+        if layout is not None and (limit := layout.above(*job)):
+            fate = "refused" if layout.enforces else WAITS
+            found[f"{fate}: {limit}"].append(place)
+    return without(trace, found)
+
+
 def rooms_of(trace: Trace, layout: Layout) -> list[Room | None]:
     """Each job's room on nodes that differ; None: it can never run."""
     room = cache(layout.room)
-    names = (
-        [trace.vcs[number] for number in trace.vc],
-        [trace.gpu_types[n] for n in trace.gpu_type],
-    )
+    return [room(*job) for job in _asked(trace)]
+
+
+def _asked(trace: Trace) -> Iterator[tuple[int, str, str, float]]:
+    """GPUs, partition, model and time limit of each job."""
+    partitions = [trace.vcs[number] for number in trace.vc]
+    models = [trace.gpu_types[number] for number in trace.gpu_type]
     limits = np.where(np.isnan(trace.limit_s), 0.0, trace.limit_s).tolist()
-    return [room(*job) for job in zip(trace.gpus.tolist(), *names, limits, strict=True)]
+    return zip(trace.gpus.tolist(), partitions, models, limits, strict=True)
 
 
 def fitted(trace: Trace, cluster: Cluster, *, leave_out: bool = False) -> Trace:

@@ -5,14 +5,16 @@ starts and ends in this same replay. Estimates made before it would know jobs th
 trace, although they could not have started here yet.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from heapq import heappop
-from math import inf
+from collections.abc import Sequence
 
 import numpy as np
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue.order import QueuedJobs, Rule
+from slurm_ext.simulate.limits.budgets import Budgets, unlimited
+from slurm_ext.simulate.limits.limited_trace import LimitedTrace, Limits
+from slurm_ext.simulate.outages.nodes_there import NodesThere
+from slurm_ext.simulate.outages.outages import Outages
 from slurm_ext.simulate.planning.levels import Levels
 from slurm_ext.simulate.planning.rooms import Rooms
 from slurm_ext.simulate.planning.scheduling import Scheduling, exact
@@ -22,7 +24,8 @@ from slurm_ext.simulate.queue.nodes import Nodes
 from slurm_ext.simulate.queue.pool import NonPreemptingPool
 from slurm_ext.simulate.queue.pool_planning import PlanningPool
 from slurm_ext.simulate.queue.pool_preempting import PreemptingPool
-from slurm_ext.simulate.queue.rooms import rooms_on, sizes_of
+from slurm_ext.simulate.queue.rooms import partitions_of, rooms_on, sizes_of
+from slurm_ext.simulate.queue.run import Progress, Run
 from slurm_ext.simulate.queue.stateful import Stateful
 from slurm_ext.simulate.queue.waiting_jobs import Portraits
 from slurm_ext.simulate.queue.waiting_order import AnyPool, RunTimePredictor, WaitingOrder
@@ -30,8 +33,6 @@ from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Column, Trace
 
 DEPTH = 500  # waiting jobs that backfill looks at: bf_max_job_test's default, slurm.conf(5)
-PROGRESS_EVERY = 4096  # submissions
-Progress = Callable[[int], None]
 
 
 def replay(
@@ -43,9 +44,11 @@ def replay(
     seed: int = 0,
     depth: int = DEPTH,
     scheduling: Scheduling | None = None,
+    limits: Limits | None = None,
+    outages: Outages | None = None,
     progress: Progress = lambda _jobs: None,
 ) -> ReplayResult:
-    """Replay every job. `seed` decides ties of equal jobs; 0: as the file has them.
+    """Replay every job. `seed` decides ties of equal jobs (0: as the file has them) and failures.
 
     `scheduling`: how backfill keeps room; None: for the first of the queue alone, at every event.
     A predictor's run times replace the trace's estimates; it needs the file's ties. `progress` is
@@ -53,22 +56,33 @@ def replay(
     than its cluster, or the rule needs estimates that the trace lacks.
     """
     fitted(trace, cluster)
+    if rule.preempting is not None and (limits or outages):
+        raise InputError(trace.source, f"{rule.name} preempts: without limits and failures")
     order = np.lexsort((_ties(len(trace), seed), trace.submit_s))
     jobs = _queued(trace, rule, order, predicted=predictor is not None)
-    work = JobColumns(trace.gpus[order], trace.duration_s[order], _limits(trace)[order])
-    if scheduling is None and cluster.layout is not None:
-        scheduling = exact(1, depth)  # the plain pool has equal nodes
-    numbers_of_pools = cluster.pool_of(trace)[order]
+    columns = trace.gpus[order], trace.duration_s[order], _limits(trace)[order]
+    work = JobColumns(*columns, outages.failures if outages else None)
+    budgets = LimitedTrace(trace, limits).budgets(order) if limits else unlimited(len(trace))
+    if scheduling is None and (cluster.layout is not None or limits or outages):
+        scheduling = exact(1, depth)  # the plain pool has equal nodes, which never change
     pools: list[AnyPool] = (
         [_pool(nodes, cluster, rule, work, depth) for nodes in cluster.pools()]
         if scheduling is None or rule.preempting is not None
-        else _planning(cluster, rule, work, rooms_on(cluster, trace, order), scheduling)
+        else _planning(
+            cluster,
+            rule,
+            work,
+            rooms_on(cluster, trace, order),
+            scheduling,
+            _nodes(trace, cluster, outages, seed, work),
+            budgets,
+        )
     )
-    pool_of = [pools[number] for number in numbers_of_pools.tolist()]
+    pool_of = [pools[number] for number in cluster.pool_of(trace)[order].tolist()]
     portraits = Portraits(trace, order, jobs)
     stateful = _stateful(rule, portraits, cluster)
     waiting = WaitingOrder(rule, jobs, work, portraits, stateful)
-    _Run(work, pool_of, waiting, predictor, stateful).all(progress)
+    Run(work, pool_of, waiting, predictor, stateful, budgets, outages).all(progress)
     numbers = np.empty(len(trace), dtype=np.int64)
     numbers[order] = np.arange(len(trace))
     return result_of(trace, cluster, rule.name, work, numbers)
@@ -76,88 +90,6 @@ def replay(
 
 def _stateful(rule: Rule, portraits: Portraits, cluster: Cluster) -> Stateful | None:
     return None if rule.stateful is None else Stateful(rule.stateful(), portraits, cluster)
-
-
-class _Run:
-    """One replay. Jobs by number: without a seed, the place in the trace."""
-
-    def __init__(
-        self,
-        work: JobColumns,
-        pool_of: Sequence[AnyPool],
-        order: WaitingOrder,
-        predictor: RunTimePredictor | None,
-        stateful: Stateful | None,
-    ) -> None:
-        self._work, self._pool_of, self._order = work, pool_of, order
-        self._predictor, self._stateful = predictor, stateful
-        self._touched: dict[AnyPool, None] = {}
-        self._wakes: dict[AnyPool, float] = {}  # when pools look again, though nothing happens
-
-    def all(self, progress: Progress) -> None:
-        """Handle all that happens at one time, then let the pools concerned start jobs."""
-        times, events, done = [*self._order.submit_s, inf], self._work.events, 0
-        while done < len(self._pool_of) or events or self._wakes:
-            now_s = min(times[done], events[0][0]) if events else times[done]
-            if self._wakes:
-                now_s = self._wake(now_s)
-            self._end(now_s)
-            first = done
-            while times[done] <= now_s:
-                done += 1
-                if done % PROGRESS_EVERY == 0:
-                    progress(done)
-            self._submit(range(first, done), now_s)
-            self._settle(now_s)
-
-    def _wake(self, now_s: float) -> float:
-        """The next time at which something is to be done; pools that wake then are looked at."""
-        now_s = min(now_s, *self._wakes.values())
-        self._touched |= {pool: None for pool, when_s in self._wakes.items() if when_s <= now_s}
-        return now_s
-
-    def _end(self, now_s: float) -> None:
-        events = self._work.events
-        while events and events[0][0] <= now_s:
-            _, job, start = heappop(events)
-            self._pool_of[job].event(job, start, now_s)
-            self._touched[self._pool_of[job]] = None
-            for one in (self._predictor, self._stateful):
-                if one is not None:
-                    one.ended(job, now_s)
-
-    def _submit(self, jobs: range, now_s: float) -> None:
-        if self._predictor is not None and jobs:
-            self._order.predict(jobs, self._predictor.submitted(jobs, now_s))
-        for job in jobs:
-            pool = self._pool_of[job]
-            if self._stateful is not None:
-                self._stateful.submitted(job, now_s)
-            pool.arrive(self._order.enter(job, pool, now_s))
-            self._touched[pool] = None
-
-    def _settle(self, now_s: float) -> None:
-        """Update the order of the queues concerned; then start all jobs that can start."""
-        if self._predictor is not None:
-            self._revise(dict(self._predictor.revised(now_s)), now_s)
-        for pool in self._touched:
-            self._order.age(pool, now_s)
-            pool.settle(now_s)
-            self._wakes.pop(pool, None)
-            if isinstance(pool, PlanningPool) and pool.again_s < inf:
-                self._wakes[pool] = pool.again_s
-        self._touched = {}
-        for job in self._work.newly_started():
-            for one in (self._predictor, self._stateful):
-                if one is not None:
-                    one.started(job, now_s)
-
-    def _revise(self, seconds: Mapping[int, float], now_s: float) -> None:
-        self._order.predict([*seconds], [*seconds.values()])
-        for job in seconds:
-            pool = self._pool_of[job]
-            self._order.move(job, pool, now_s)
-            self._touched[pool] = None
 
 
 def _pool(size: int, cluster: Cluster, rule: Rule, work: JobColumns, depth: int) -> AnyPool:
@@ -168,11 +100,31 @@ def _pool(size: int, cluster: Cluster, rule: Rule, work: JobColumns, depth: int)
 
 
 def _planning(
-    cluster: Cluster, rule: Rule, work: JobColumns, rooms: Rooms, scheduling: Scheduling
+    cluster: Cluster,
+    rule: Rule,
+    work: JobColumns,
+    rooms: Rooms,
+    scheduling: Scheduling,
+    nodes: Sequence[NodesThere],
+    budgets: Budgets,
 ) -> list[AnyPool]:
     return [
-        PlanningPool(Levels(sizes), work, rooms, scheduling, backfill=rule.backfill)
-        for sizes in sizes_of(cluster)
+        PlanningPool(Levels(sizes), work, rooms, scheduling, there, budgets, backfill=rule.backfill)
+        for sizes, there in zip(sizes_of(cluster), nodes, strict=True)
+    ]
+
+
+def _nodes(
+    trace: Trace, cluster: Cluster, outages: Outages | None, seed: int, work: JobColumns
+) -> list[NodesThere]:
+    """The nodes of each pool, and what becomes of them."""
+    pools = zip(sizes_of(cluster), partitions_of(cluster), strict=True)
+    return [
+        NodesThere(
+            outages.changes(pool, len(sizes), names, trace.first_s, seed) if outages else (),
+            work.out,
+        )
+        for pool, (sizes, names) in enumerate(pools)
     ]
 
 

@@ -1,6 +1,6 @@
 """Slurm's own order of a queue: priority/multifactor, as a stateful policy of a replay.
 
-A job's priority is the weighted sum of its age, its size, its partition and its user's fair share;
+A job's priority is the weighted sum of its age, size, partition, QOS and its user's fair share;
 a partition's PriorityTier goes before. Fair share is Fair Tree's with equal shares: accounts by
 their usage, in each its users by theirs; usage is GPU-seconds that halve every
 PriorityDecayHalfLife. Everybody in the trace has an association from its start on.
@@ -78,6 +78,8 @@ class Multifactor:
         partitions = [conf.partitions.get(name, Partition()) for name in jobs.vc]
         most = max((one.factor for one in conf.partitions.values()), default=1.0) or 1.0
         total += weights["partition"] * np.array([one.factor / most for one in partitions])
+        if conf.qos:
+            total += weights["qos"] * np.array([conf.qos.get(name, 0.0) for name in jobs.qos])
         negative: Floats = -np.floor(total) - TIER * np.array([one.tier for one in partitions])
         return negative
 

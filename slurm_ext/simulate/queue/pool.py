@@ -49,8 +49,8 @@ class NonPreemptingPool:
         self._line = BoundedQueue(self._line.depth, ranks)
         self._left = True
 
-    def event(self, job: int, _start: int, now_s: float) -> None:
-        """A job has ended."""
+    def event(self, job: int, _start: int, now_s: float) -> bool:
+        """A job has ended: always true here."""
         self._nodes.give(self._places.pop(job))
         expected = (self._work.expected_s[job], job)
         del self._ends[bisect_left(self._ends, expected)]
@@ -58,6 +58,7 @@ class NonPreemptingPool:
         if expected[0] != now_s:
             self._reservation = None  # it was made for another end
         self._work.ended(job, now_s)
+        return True
 
     def settle(self, now_s: float) -> None:
         """Start every job that can, after all events at `now_s`."""

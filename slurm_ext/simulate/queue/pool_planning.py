@@ -4,13 +4,15 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from math import inf
 
+from slurm_ext.simulate.limits.budgets import Budgets
+from slurm_ext.simulate.outages.nodes_there import NodesThere
 from slurm_ext.simulate.planning.futures import End
-from slurm_ext.simulate.planning.levels import Levels, Places
+from slurm_ext.simulate.planning.levels import Levels, Places, nodes_of
 from slurm_ext.simulate.planning.rooms import Rooms
 from slurm_ext.simulate.planning.round import Round
 from slurm_ext.simulate.planning.scheduling import Scheduling
-from slurm_ext.simulate.queue.bounded_queue import BoundedQueue
 from slurm_ext.simulate.queue.job_columns import JobColumns
+from slurm_ext.simulate.queue.limited_queue import LimitedQueue
 from slurm_ext.simulate.queue.rank import number_of
 
 
@@ -18,11 +20,20 @@ class PlanningPool:
     """Starts jobs in order, and later ones where backfill keeps its promises."""
 
     def __init__(
-        self, levels: Levels, work: JobColumns, rooms: Rooms, look: Scheduling, *, backfill: bool
+        self,
+        levels: Levels,
+        work: JobColumns,
+        rooms: Rooms,
+        look: Scheduling,
+        nodes: NodesThere,
+        budgets: Budgets,
+        *,
+        backfill: bool,
     ) -> None:
         self._levels, self._work, self._rooms, self._look = levels, work, rooms, look
-        self._backfills = backfill
-        self._line: BoundedQueue[int] = BoundedQueue(max(look.depth, min(look.queue_depth, 1000)))
+        self._nodes, self._budgets, self._backfills = nodes, budgets, backfill
+        depth = max(look.depth, min(look.queue_depth, 1000))
+        self._line = LimitedQueue(depth, budgets)
         self._places: dict[int, Places] = {}
         self._ends: list[tuple[float, int]] = []  # when running jobs are expected to end
         self._changed = False  # since backfill's last round
@@ -49,18 +60,46 @@ class PlanningPool:
 
     def reorder(self, ranks: Sequence[int]) -> None:
         """All waiting jobs have other ranks from now on."""
-        self._line = BoundedQueue(self._line.depth, ranks)
+        self._line = LimitedQueue(self._line.depth, self._budgets, ranks)
         self._changed = True
 
-    def event(self, job: int, _start: int, now_s: float) -> None:
-        """A job has ended."""
-        self._levels.give(self._places.pop(job))
-        del self._ends[bisect_left(self._ends, (self._work.expected_s[job], job))]
+    def event(self, job: int, start: int, now_s: float) -> bool:
+        """A job has ended; False: it had been stopped before."""
+        if self._work.is_over(job, start):
+            return False
+        self._stop(job, now_s)
         self._work.ended(job, now_s)
+        return True
+
+    def nodes_change(self, now_s: float) -> list[int]:
+        """Take nodes out, and back in, that change until now; the jobs that ran on failed ones.
+
+        These are stopped; they may come again.
+        """
+        failed = self._nodes.change(self._levels, now_s)
+        if failed is None:
+            return []
+        self._changed = True
+        broken = [job for job, places in self._places.items() if failed & nodes_of(places)]
+        for job in broken:
+            self._stop(job, now_s)
+        return broken
+
+    def _stop(self, job: int, now_s: float) -> None:
+        places = self._places.pop(job)
+        self._levels.give(places)
+        self._nodes.given(places, now_s)
+        del self._ends[bisect_left(self._ends, (self._work.expected_s[job], job))]
+        self._line.stopped(job)
         self._changed = True
 
     def settle(self, now_s: float) -> None:
         """Start jobs in order; by backfill once its next round is due."""
+        self._settle(now_s)
+        if self.waiting or self._places:
+            self.again_s = min(self.again_s, self._nodes.next_s)
+
+    def _settle(self, now_s: float) -> None:
         self.again_s = self._in_order(now_s)
         if not self._backfills or not self._changed or not self.waiting:
             return
@@ -74,8 +113,8 @@ class PlanningPool:
 
     def _in_order(self, now_s: float) -> float:
         """Start the first ones, until one has no room; its partition waits then."""
-        taken, started = 0, 0
-        for rank in self._line.front[: self._look.queue_depth]:
+        taken, started = self._nodes.out, 0
+        for rank in self._line.looked(self._look.queue_depth):
             job = number_of(rank)
             nodes = self._rooms.nodes[job] & ~taken
             if self._begin(rank, self._place(self._levels, job, nodes), now_s):
@@ -89,8 +128,10 @@ class PlanningPool:
 
     def _round(self, now_s: float) -> None:
         """Look through the queue once, up to the last job that can still start."""
-        look = Round(self._levels, self._work.limit_s, self._rooms, self._look, now_s)
-        front = self._line.front[: self._look.depth]
+        look = Round(
+            self._levels, self._work.limit_s, self._rooms, self._look, now_s, self._nodes.out
+        )
+        front = list(self._line.looked(self._look.depth))
         last = len(front) - 1
         for index, rank in enumerate(front):
             while last >= index and not look.fits_now(number_of(front[last])):
@@ -98,6 +139,8 @@ class PlanningPool:
             if last < index:
                 return  # promises to those behind would be worth nothing
             job = number_of(rank)
+            if self._line.keeps_back(rank):
+                continue  # for somebody has started meanwhile
             if self._begin(rank, look.place_now(job), now_s):
                 look.changed()
             else:
@@ -115,7 +158,7 @@ class PlanningPool:
         if places is None or index is None:
             return False
         job = number_of(rank)
-        self._line.pop(index)
+        self._line.start(index)
         self._levels.take(places)
         self._places[job] = places
         self._work.begun(job, now_s)

@@ -42,18 +42,19 @@ class PreemptingPool:
         self._number[rank] = 0
         self._wait(rank)
 
-    def event(self, rank: int, number: int, now_s: float) -> None:
-        """A job has ended, or sinks a class; or the event is of a start that was cut short."""
+    def event(self, rank: int, number: int, now_s: float) -> bool:
+        """A job has ended; False: it sinks a class, or the event is of a start cut short."""
         if self._number.get(rank) != number or rank not in self._places:
-            return
+            return False
         if now_s < self._end_s(rank):
             self._stand(rank, now_s)
             self._announce(rank, now_s)
-            return
+            return False
         self._free(rank, now_s)
         for column in (self._had, self._left, self._number, self._since, self._owed):
             del column[rank]
         self._work.ended(rank, now_s)
+        return True
 
     def settle(self, now_s: float) -> None:
         """Start the most urgent ones, on free GPUs and on those of less urgent jobs."""

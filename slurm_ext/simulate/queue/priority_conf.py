@@ -4,7 +4,7 @@ Units: seconds; weights as written. What has a weight and is not replayed is in 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slurm_ext.core.errors import InputError
@@ -12,7 +12,8 @@ from slurm_ext.simulate.planning.slurm_conf import Pairs, global_values, number,
 
 DAY_S = 86400.0
 WEIGHTS = {"age": "age", "fairshare": "fairshare", "jobsize": "job_size", "partition": "partition"}
-NOT_REPLAYED = ("PriorityWeightAssoc", "PriorityWeightQOS")
+QOS_WEIGHT = "PriorityWeightQOS"  # replayed where the QOS are known
+NOT_REPLAYED = ("PriorityWeightAssoc", QOS_WEIGHT)
 GPU_TRES = "gres/gpu"
 
 
@@ -35,11 +36,15 @@ class PriorityConf:
     period_s: float = 300.0
     favours_small: bool = False
     partitions: Mapping[str, Partition] = field(default_factory=dict)
+    qos: Mapping[str, float] = field(default_factory=dict)  # priorities over the highest
     left_out: tuple[str, ...] = ()
 
 
-def read_priorities(path: Path) -> PriorityConf:
-    """The priorities of a slurm.conf. Raises InputError, naming the file and the key."""
+def read_priorities(path: Path, qos: Mapping[str, float] | None = None) -> PriorityConf:
+    """The priorities of a slurm.conf. Raises InputError, naming the file and the key.
+
+    `qos`: priorities of QOS, each over the highest; without, they are left out.
+    """
     partitions = {
         pairs["partitionname"]: Partition(
             tier=number(pairs, "prioritytier", 1.0, source),
@@ -48,7 +53,12 @@ def read_priorities(path: Path) -> PriorityConf:
         for source, pairs in read_lines(path)
         if "partitionname" in pairs
     }
-    return _conf(global_values(path), partitions, path)
+    conf = _conf(global_values(path), partitions, path)
+    if qos is None:
+        return conf
+    weight = number(global_values(path), "priorityweightqos", 0.0, path)
+    left_out = tuple(name for name in conf.left_out if name != QOS_WEIGHT)
+    return replace(conf, weights={**conf.weights, "qos": weight}, qos=qos, left_out=left_out)
 
 
 def _conf(values: Pairs, partitions: Mapping[str, Partition], path: Path) -> PriorityConf:

@@ -26,3 +26,13 @@ def sizes_of(cluster: Cluster) -> list[list[int]]:
     if cluster.layout is not None:
         return [list(cluster.layout.sizes)]
     return [[cluster.gpus_per_node] * nodes for nodes in cluster.pools()]
+
+
+def partitions_of(cluster: Cluster) -> list[dict[str, int]]:
+    """The nodes of each pool's partitions as sets; an empty name: all of the cluster."""
+    if cluster.layout is not None:
+        named = {name: one.nodes for name, one in cluster.layout.partitions.items()}
+        return [{"": (1 << len(cluster.layout.sizes)) - 1, **named}]
+    return [
+        {name: (1 << count) - 1} for name, count in (cluster.vcs or {"": cluster.nodes}).items()
+    ]

@@ -3,6 +3,7 @@
 `WaitingJobs` has them for many jobs at once, `Job` for one that is submitted, starts or ends.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +25,10 @@ class WaitingJobs(QueuedJobs):
     account: Names
     vc: Names  # virtual cluster: the partition
     gpu_type: Names  # empty: any
+    qos: Names
     cpus: NDArray[np.int64]  # 0: unknown
     limit_s: Floats  # NaN: none
+    more: Mapping[str, Names]  # whatever else the file has, as text
     now_s: float = 0.0
 
 
@@ -39,10 +42,12 @@ class Job:
     account: str
     vc: str
     gpu_type: str
+    qos: str
     submit_s: float
     gpus: int
     cpus: int
     limit_s: float
+    more: Mapping[str, str]
 
 
 class Portraits:
@@ -60,9 +65,11 @@ class Portraits:
             "account": np.array(trace.accounts, dtype=object)[trace.account[order]],
             "vc": np.array(trace.vcs, dtype=object)[trace.vc[order]],
             "gpu_type": np.array(trace.gpu_types, dtype=object)[trace.gpu_type[order]],
+            "qos": np.array(trace.qoses, dtype=object)[trace.qos[order]],
             "cpus": trace.cpus[order],
             "limit_s": trace.limit_s[order],
         }
+        self._more: dict[str, Names] = {name: texts[order] for name, texts in trace.more.items()}
 
     @property
     def users(self) -> list[tuple[str, str]]:
@@ -77,6 +84,7 @@ class Portraits:
             gpus=queued.gpus[numbers],
             estimate_s=queued.estimate_s[numbers],
             now_s=now_s,
+            more={name: texts[numbers] for name, texts in self._more.items()},
             **{name: column[numbers] for name, column in self._columns.items()},
         )
 
@@ -90,5 +98,6 @@ class Portraits:
             number=number,
             submit_s=float(self._queued.submit_s[number]),
             gpus=int(self._queued.gpus[number]),
+            more={name: texts[number] for name, texts in self._more.items()},
             **values,
         )

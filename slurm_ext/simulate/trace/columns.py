@@ -11,8 +11,12 @@
 | user, vc | | no | who, and in which virtual cluster (partition): numbers into `users`, `vcs` |
 | account | | no | who pays: a number into `accounts` |
 | gpu_type | | no | model that it asks for: a number into `gpu_types`; empty: any |
+| qos | | no | its QOS: a number into `qoses`; empty: the usual one |
 | limit_s | s | no | the time limit it asked for; NaN: none |
 | estimate_s | s | no | a prediction of its duration, made before it ran; NaN: none |
+
+Whatever else a file has, a policy of one's own may see as text (`more`), but for what only a job's
+end tells (formats.py).
 """
 
 import csv
@@ -30,7 +34,7 @@ Column = NDArray[Any]
 
 
 NUMBERS = ("submit_s", "duration_s", "limit_s", "estimate_s")
-COUNTS = ("gpus", "cpus", "user", "vc", "account", "gpu_type")
+COUNTS = ("gpus", "cpus", "user", "vc", "account", "gpu_type", "qos")
 COLUMNS = (*NUMBERS, *COUNTS)
 
 
@@ -50,10 +54,14 @@ class Trace:
     estimate_s: Column
     account: Column
     gpu_type: Column
+    qos: Column
     users: tuple[str, ...] = ("",)
     vcs: tuple[str, ...] = ("",)
     accounts: tuple[str, ...] = ("",)
     gpu_types: tuple[str, ...] = ("",)
+    qoses: tuple[str, ...] = ("",)
+    more: Mapping[str, Column] = field(default_factory=dict)  # texts
+    first_s: float = 0.0  # the file's time of the first submission
     repairs: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -65,6 +73,7 @@ class Trace:
         if not left_out:
             return self
         columns: dict[str, Any] = {name: getattr(self, name)[kept] for name in COLUMNS}
+        columns["more"] = {name: column[kept] for name, column in self.more.items()}
         jobs = tuple(job for job, keep in zip(self.job, kept, strict=True) if keep)
         return replace(self, job=jobs, repairs={**self.repairs, why: left_out}, **columns)
 

@@ -9,7 +9,7 @@
 | pollux | workloads of the Pollux artifact; durations from its tables | pollux.py |
 
 sacct columns: JobID,Submit,Eligible,Start,End,AllocTRES,AllocCPUS,User,Account,Partition,Timelimit,
-ReqTRES (whose GPU model is the one asked for); needed are JobID, Submit, Start, End and AllocTRES.
+QOS,ReqTRES (whose GPU model is the one asked for); needed are JobID, Submit, Start, End, AllocTRES.
 A job enters the queue once it is submitted and eligible to start.
 What a reader answers: row.Read.
 """
@@ -65,6 +65,14 @@ ALIASES = {
     "partition": "vc",
 }
 
+ENDS = {
+    *("job", "submit_s", "eligible_s", "duration_s", "gpus", "cpus", "user", "vc", "account"),
+    *("gpu_type", "qos", "limit_s", "estimate_s"),
+    *("start_s", "start_time", "end_s", "end_time", "wait_s", "queue_s", "jct_s", "censored"),
+    *("state", "status", "exit_code", "restarts"),
+}
+"""Columns of a table that are read apart, and those that only a job's end tells."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
@@ -74,6 +82,11 @@ class Format:
     any_of: tuple[tuple[str, ...], ...]
     reader: Callable[[Path], Read]  # of one file
     delimiter: str = ","
+    asked: frozenset[str] | None = None  # further columns that a job's submission tells; None: all
+
+    def tells(self, column: str) -> bool:
+        """True if a further column is known when a job waits."""
+        return column not in ENDS if self.asked is None else column in self.asked
 
 
 def table(fields: Fields, clock: Clock) -> TraceRow | str:
@@ -88,6 +101,7 @@ def table(fields: Fields, clock: Clock) -> TraceRow | str:
         vc=fields.get("vc", ""),
         account=fields.get("account", ""),
         gpu_type=fields.get("gpu_type", ""),
+        qos=fields.get("qos", ""),
         limit_s=optional_s(fields.get("limit_s"), "limit_s"),
         estimate_s=optional_s(fields.get("estimate_s"), "estimate_s"),
         note=CENSORED if fields.get("censored") == "1" else None,
@@ -117,6 +131,7 @@ def sacct(fields: Fields, clock: Clock) -> TraceRow | str:
         vc=fields.get("Partition", ""),
         account=fields.get("Account", ""),
         gpu_type=asked_type(fields.get("ReqTRES", "")),
+        qos=fields.get("QOS", ""),
         limit_s=_timelimit(fields.get("Timelimit", "")),
     )
 
@@ -192,6 +207,12 @@ FORMATS: Mapping[str, Format] = {
         any_of=(("JobID",), ("Submit",), ("Start",), ("End",), ("AllocTRES",)),
         reader=lambda _path: sacct,
         delimiter="|",
+        asked=frozenset(
+            (
+                *("JobName", "Group", "UID", "GID", "WCKey", "ReqCPUS", "ReqMem", "ReqNodes"),
+                *("ReqTRES", "Constraints", "Reservation", "Comment", "WorkDir", "SubmitLine"),
+            )
+        ),
     ),
     "alibaba": Format(
         name="alibaba",
@@ -204,11 +225,19 @@ FORMATS: Mapping[str, Format] = {
             ("scheduled_time",),
         ),
         reader=lambda _path: alibaba,
+        asked=frozenset(("cpu_milli", "memory_mib", "gpu_milli", "gpu_spec", "qos")),
     ),
     "pollux": Format(
         name="pollux",
         any_of=(("name",), ("time",), ("application",), ("num_replicas",), ("batch_size",)),
         reader=pollux.reader,
+        asked=frozenset(("application", "num_replicas", "batch_size")),
     ),
-    "swf": Format(name="swf", any_of=(), reader=lambda _path: swf, delimiter=" "),
+    "swf": Format(
+        name="swf",
+        any_of=(),
+        reader=lambda _path: swf,
+        delimiter=" ",
+        asked=frozenset(("req_procs", "req_memory", "exe", "partition", "preceding", "think")),
+    ),
 }

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, tzinfo
 from pathlib import Path
+from sys import intern
 from typing import TextIO
 
 import numpy as np
@@ -30,17 +31,18 @@ def read(
     form: str | None = None,
     zone: tzinfo = UTC,
     cpus: bool = False,
+    more: bool = False,
     progress: Progress = lambda _lines: None,
 ) -> Trace:
     """The trace. `form`: a name of FORMATS; None: recognised by the first line.
 
-    `cpus`: replay CPUs instead of GPUs. `progress` is called now and then with the number of lines
-    read. Raises InputError, naming the line and what is expected.
+    `cpus`: replay CPUs instead of GPUs. `more`: keep further columns, too. `progress` is called now
+    and then with the number of lines read. Raises InputError, naming the line and what is expected.
     """
     source = str(path)
     try:
         with _opened(path) as file:
-            return _read(file, path, form, Clock(zone), cpus, progress)
+            return _read(file, path, form, Clock(zone), Columns(source, cpus, more), progress)
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
         raise unreadable(source, error) from None
 
@@ -54,7 +56,12 @@ def _opened(path: Path) -> TextIO:
 
 
 def _read(
-    file: TextIO, path: Path, form: str | None, clock: Clock, cpus: bool, progress: Progress
+    file: TextIO,
+    path: Path,
+    form: str | None,
+    clock: Clock,
+    columns: "Columns",
+    progress: Progress,
 ) -> Trace:
     first, source = file.readline(), str(path)
     trace_format = FORMATS[form] if form else _recognised(first, source)
@@ -63,12 +70,12 @@ def _read(
         if trace_format.name == "swf"
         else _csv(file, first, trace_format, source)
     )
-    read_line, columns = trace_format.reader(path), Columns(source, cpus)
+    read_line, columns.form = trace_format.reader(path), trace_format
     for line, fields in lines:
         if line % PROGRESS_EVERY == 0:
             progress(line)
         try:
-            columns.add(read_line(fields, clock))
+            columns.add(read_line(fields, clock), fields)
         except ValueError as error:
             raise InputError(source, str(error), line=line) from None
     return columns.trace()
@@ -131,17 +138,20 @@ def _swf(file: TextIO, first: str, source: str) -> Lines:
 class Columns:
     """Grows by rows, checks each, and counts what it repairs."""
 
-    def __init__(self, source: str, cpus: bool) -> None:
+    form = FORMATS["table"]
+
+    def __init__(self, source: str, cpus: bool, more: bool) -> None:
         self._source, self._cpus = source, cpus
+        self._more: dict[str, list[str]] | None = {} if more else None
         self._jobs: dict[str, None] = {}
         self._numbers = {name: array("d") for name in NUMBERS}
         self._counts = {name: array("q") for name in COUNTS}
         self._names: dict[str, dict[str, int]] = {
-            name: {} for name in ("user", "vc", "account", "gpu_type")
+            name: {} for name in ("user", "vc", "account", "gpu_type", "qos")
         }
         self._repairs: Counter[str] = Counter()
 
-    def add(self, row: TraceRow | str) -> None:
+    def add(self, row: TraceRow | str, fields: Fields) -> None:
         """Take a job in. Raises ValueError where it cannot be one."""
         if isinstance(row, str):
             self._repairs[row] += 1
@@ -157,6 +167,10 @@ class Columns:
         if row.note:
             self._repairs[row.note] += 1
         self._keep(row, gpus)
+        if self._more is not None:
+            for name, text in fields.items():
+                if self.form.tells(name):
+                    self._more.setdefault(name, []).append(intern(text))
 
     def _keep(self, row: TraceRow, gpus: int) -> None:
         if row.duration_s == 0:
@@ -186,7 +200,8 @@ class Columns:
         }
         order = np.argsort(columns["submit_s"], kind="stable")
         columns = {name: values[order] for name, values in columns.items()}
-        columns["submit_s"] -= columns["submit_s"][0]
+        first_s = float(columns["submit_s"][0])
+        columns["submit_s"] -= first_s
         jobs = list(self._jobs)
         return Trace(
             source=self._source,
@@ -195,6 +210,12 @@ class Columns:
             vcs=tuple(self._names["vc"]),
             accounts=tuple(self._names["account"]),
             gpu_types=tuple(self._names["gpu_type"]),
+            qoses=tuple(self._names["qos"]),
+            first_s=first_s,
+            more={
+                name: np.array(texts, dtype=object)[order]
+                for name, texts in (self._more or {}).items()
+            },
             repairs=dict(self._repairs),
             **columns,
         )

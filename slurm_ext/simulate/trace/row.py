@@ -27,6 +27,7 @@ class TraceRow:
     vc: str = ""
     account: str = ""
     gpu_type: str = ""  # that it asks for; empty: any
+    qos: str = ""
     limit_s: float = nan
     estimate_s: float = nan
     note: str | None = None

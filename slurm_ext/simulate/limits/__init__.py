@@ -1,0 +1,1 @@
+"""Limits of QOS in a replay: which jobs wait although there is room, and which are refused."""

@@ -1,0 +1,88 @@
+"""Nodes of partitions over time, from a file: CSV time, partition, nodes.
+
+From each time on so many of the partition's nodes take jobs, the first ones; jobs on the others run
+to their end, as on drained nodes. Before its first line a partition has all its nodes; without a
+partition the line is of the whole cluster. A node of several partitions is there if each of them
+that the file names has it.
+"""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from itertools import islice
+from pathlib import Path
+
+from slurm_ext.core.errors import InputError, unreadable
+from slurm_ext.simulate.outages.node_change import Closing
+from slurm_ext.simulate.planning.levels import members, set_of
+from slurm_ext.simulate.trace.row import count
+from slurm_ext.simulate.trace.times import Clock
+
+COLUMNS = ("time", "partition", "nodes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCount:
+    """One line; the time is the trace's own."""
+
+    line: int
+    when_s: float
+    partition: str
+    nodes: int
+
+
+def read_node_counts(path: Path, zone: tzinfo) -> list[NodeCount]:
+    """The lines by time. Raises InputError, naming the line and the column."""
+    clock, line, found = Clock(zone), 1, []
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file, restval="")
+            if not set(COLUMNS) <= set(reader.fieldnames or ()):
+                raise InputError(str(path), f"expected the columns {', '.join(COLUMNS)}", line=1)
+            for row in reader:
+                line = reader.line_num
+                found.append(
+                    NodeCount(
+                        line=line,
+                        when_s=clock.seconds(row["time"]),
+                        partition=row["partition"].strip(),
+                        nodes=count(row["nodes"], "nodes"),
+                    )
+                )
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise unreadable(str(path), error) from None
+    except ValueError as error:
+        raise InputError(str(path), str(error), line=line) from None
+    if not found:
+        raise InputError(str(path), "has no line beside its header")
+    return sorted(found, key=lambda one: one.when_s)
+
+
+def check_counts(counts: Sequence[NodeCount], partitions: Mapping[str, int], path: Path) -> None:
+    """Raise InputError for a partition that is not there, or has fewer nodes."""
+    for one in counts:
+        nodes = partitions.get(one.partition)
+        if nodes is None:
+            names = ", ".join(name or "(none)" for name in partitions)
+            why = f"no partition {one.partition!r}: there are {names}"
+            raise InputError(str(path), why, line=one.line)
+        if one.nodes > nodes.bit_count():
+            why = f"nodes is {one.nodes}: {one.partition or 'the cluster'} has {nodes.bit_count()}"
+            raise InputError(str(path), why, line=one.line)
+
+
+def closings(
+    counts: Sequence[NodeCount], partitions: Mapping[str, int], first_s: float
+) -> Iterator[Closing]:
+    """The nodes of a pool that take no jobs; seconds since `first_s` of the trace's time."""
+    closed: dict[str, int] = {}
+    for one in counts:
+        nodes = partitions.get(one.partition)
+        if nodes is None:
+            continue  # of another virtual cluster
+        closed[one.partition] = nodes ^ set_of(islice(members(nodes), one.nodes))
+        together = 0
+        for some in closed.values():
+            together |= some
+        yield Closing(max(0.0, one.when_s - first_s), together)
