@@ -1,13 +1,16 @@
 """The proof of `recommend --nodes`: its truth is measured, its questions can be answered."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-from contrib.bench.recommend import choosers
+from contrib.bench.recommend import choosers, oracle, trials
 from contrib.bench.recommend.__main__ import _scores
 from contrib.bench.recommend.measured import SIZES, Measured, Place
 from contrib.bench.recommend.tables import Question, question
 from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig
+from slurm_ext.model.throughput.inversion import LogNormal
 from slurm_ext.training.scaling.rows import ScalingRow
 
 SPEED = {"T4": 100.0, "RTX2080Ti": 150.0, "A100": 400.0}
@@ -90,6 +93,43 @@ def test_a_missed_deadline_is_never_near_the_optimum(asked: list[Question]) -> N
     slowest = [max((one.time_s(*shape), shape) for shape in one.truth)[1] for one in asked]
     scores = _scores(asked, slowest)
     assert scores["near"] <= scores["deadline_met"] < 1.0
+
+
+def by_others() -> choosers.Learned:
+    """Another model's rates, which the questions' model has, too; nothing of scaling."""
+    return choosers.learned(None, choosers.gpu_rates([*rows("bert"), *rows("yolo")], "bert"))
+
+
+def test_an_oracle_knows_one_factor(asked: list[Question]) -> None:
+    """With the true scaling and a gain that another model has alike, each rate is the true one."""
+    truth = Measured(rows())
+    for one in asked[:5]:
+        for shape in oracle.true_scaling(one, by_others(), truth):
+            true = one.truth[shape.node.name, shape.nodes]
+            assert shape.samples_per_s == pytest.approx(true)
+        assert oracle.missed([one], [oracle.true_scaling(one, by_others(), truth)], same_gpu=True)
+
+
+def test_the_true_gain_takes_the_place_of_the_predicted_one(asked: list[Question]) -> None:
+    """Where others gained nothing, the oracle's rates elsewhere are those of who knows better."""
+    wrong = choosers.Learned(None, lambda here, there: LogNormal(0.0, 0.1))
+    truth = Measured(rows())
+    for one in asked[:5]:
+        known = {(s.node.name, s.nodes): s for s in oracle.true_gain(one, by_others(), truth)}
+        for shape in oracle.true_gain(one, wrong, truth):
+            same = known[shape.node.name, shape.nodes]
+            assert shape.samples_per_s == pytest.approx(same.samples_per_s, rel=0.02)
+
+
+def test_a_trial_reveals_one_shape_and_never_the_same_twice(asked: list[Question]) -> None:
+    """Choices are of the table; trials are counted, at most one more each time."""
+    for one in asked[:5]:
+        found = list(trials.choices(one, by_others()))
+        assert len(found) == trials.MOST + 1
+        assert all(chosen in one.truth for chosen, _ in found)
+        counts = [count for _, count in found]
+        assert counts[0] == 0
+        assert all(after - before in (0, 1) for before, after in pairwise(counts))
 
 
 def test_nothing_is_learned_from_the_model_itself() -> None:

@@ -7,10 +7,13 @@ model of Sia's tables was measured on one node of one type, and is to be finishe
 deadline. Its rates elsewhere are predicted from that shape and from the other models' tables (none
 of its own rows); its true rates are the measured ones. `one_shape` knows that shape alone,
 `a_shape_a_gpu` one node of each kind of GPU in the table besides, as trials of a minute would tell.
+`after_N_trials`: the recommender names the shape to try next, which is measured, N times (fewer
+where it says that no trial pays). `true_gain` and `true_scaling` are no choosers but oracles: one
+shape, and one predicted factor replaced by the measured one.
 """
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import log
 from pathlib import Path
 from statistics import fmean, median, pstdev
@@ -19,7 +22,16 @@ from typing import Any
 import numpy as np
 
 from contrib.bench.common.program import Result, at_least, options, run
-from contrib.bench.recommend.choosers import BASELINES, Chosen, gpu_rates, ours, revealed
+from contrib.bench.recommend import oracle, trials
+from contrib.bench.recommend.choosers import (
+    BASELINES,
+    Chosen,
+    Learned,
+    gpu_rates,
+    learned,
+    ours,
+    revealed,
+)
 from contrib.bench.recommend.measured import Measured, read_rows
 from contrib.bench.recommend.tables import Question, question
 from slurm_ext.model.scaling.gpu_speed import GpuRate
@@ -28,7 +40,7 @@ from slurm_ext.training.scaling.rows import ScalingRow
 
 NEAR = 1.05
 THINNED = 8  # rows of the other models that a family is learned from: minutes, not hours
-KNOWN = {"one_shape": False, "a_shape_a_gpu": True}
+WANTED = ("one_shape", "after_1_trials", "a_shape_a_gpu")
 
 
 def result(args: argparse.Namespace) -> Result:
@@ -39,27 +51,49 @@ def result(args: argparse.Namespace) -> Result:
     dice = np.random.default_rng(15)
     asked = [question(dice, models) for _ in range(20 if args.quick else 100)]
     answers = {name: [choose(one) for one in asked] for name, choose in BASELINES.items()}
-    answers |= _ours(asked, rows, quick=args.quick)
+    known = {name: _without(name, rows, quick=args.quick) for name in names}
+    every = [known[one.model].shapes(one, list(revealed(one, each=False))) for one in asked]
+    answers["one_shape"] = [ours(*both) for both in zip(asked, every, strict=True)]
+    answers |= _knowing_more(asked, known, models)
     figures: dict[str, Any] = {name: _scores(asked, chosen) for name, chosen in answers.items()}
+    figures |= _after_trials(asked, known)
     figures |= {"tables": len(asked), "gains": _gains(rows), "quick": args.quick}
+    figures["median_missed"] = {
+        "on the measured GPU": median(oracle.missed(asked, every, same_gpu=True)),
+        "on other GPUs": median(oracle.missed(asked, every, same_gpu=False)),
+    }
     return {"bench": "recommend", "figures": figures, "wanted": _wanted(figures)}
 
 
-def _ours(
-    asked: Sequence[Question], rows: Sequence[ScalingRow], *, quick: bool
+def _without(model: str, rows: Sequence[ScalingRow], *, quick: bool) -> Learned:
+    """Everything that other models tell."""
+    others = [row for row in rows if row.model != model]
+    return learned(None if quick else learn(others[::THINNED]), gpu_rates(rows, model))
+
+
+def _knowing_more(
+    asked: Sequence[Question], known: Mapping[str, Learned], models: Mapping[str, Measured]
 ) -> dict[str, list[Chosen]]:
-    """Model by model, so that each family is learned once."""
-    found: dict[str, dict[int, Chosen]] = {name: {} for name in KNOWN}
-    for model in sorted({one.model for one in asked}):
-        others = [row for row in rows if row.model != model]
-        family = None if quick else learn(others[::THINNED])
-        rates = gpu_rates(rows, model)
-        for at, one in enumerate(asked):
-            for name, each in KNOWN.items():
-                if one.model == model:
-                    runs = list(revealed(one, each=each))
-                    found[name][at], _ = ours(one, runs, family, rates)
-    return {name: [chosen[at] for at in sorted(chosen)] for name, chosen in found.items()}
+    """Choices with a shape on each GPU, and those of the oracles."""
+    found: dict[str, list[Chosen]] = {"a_shape_a_gpu": [], "true_gain": [], "true_scaling": []}
+    for one in asked:
+        by_others, truth = known[one.model], models[one.model]
+        each = by_others.shapes(one, list(revealed(one, each=True)))
+        found["a_shape_a_gpu"].append(ours(one, each))
+        for name, knows in (("true_gain", oracle.true_gain), ("true_scaling", oracle.true_scaling)):
+            found[name].append(ours(one, knows(one, by_others, truth)))
+    return found
+
+
+def _after_trials(asked: Sequence[Question], known: Mapping[str, Learned]) -> dict[str, Any]:
+    """Scores by number of trials, and how many were made."""
+    each = [list(trials.choices(one, known[one.model])) for one in asked]
+    found = {}
+    for count in range(1, trials.MOST + 1):
+        after = [choices[count] for choices in each]
+        scores = _scores(asked, [chosen for chosen, _ in after])
+        found[f"after_{count}_trials"] = {**scores, "trials": fmean(made for _, made in after)}
+    return found
 
 
 def _scores(asked: Sequence[Question], chosen: Iterable[Chosen]) -> dict[str, float]:
@@ -103,7 +137,7 @@ def _log(rates: Sequence[GpuRate], model: str, here: str, there: str) -> float |
 
 def _wanted(figures: dict[str, Any]) -> list[Result]:
     rows = []
-    for name in KNOWN:
+    for name in WANTED:
         near, met = figures[name]["near"], figures[name]["deadline_met"]
         rows.append(
             at_least(
@@ -123,13 +157,15 @@ def main() -> None:
 
 def _print(measured: Result) -> None:
     figures = measured["figures"]
-    for name in (*KNOWN, *BASELINES):
-        one = figures[name]
+    for name, one in figures.items():
+        if not isinstance(one, dict) or "near" not in one:
+            continue
         print(
             f"{name:18} within 1.05 {one['cost_within']:.2f} (and in time {one['near']:.2f}),"
             f" deadline met {one['deadline_met']:.2f}, cost over the least: median"
             f" {one['median_over']:.2f}, mean {one['mean_over']:.2f}"
         )
+    print("median absolute log error of a rate:", figures["median_missed"])
     print("gain of a GPU over another, log:", figures["gains"])
 
 

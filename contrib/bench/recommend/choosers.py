@@ -1,6 +1,7 @@
 """Ways to choose a shape from one measured one: ours, and what people do without it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from contrib.bench.recommend.measured import PEAK, Place
 from contrib.bench.recommend.tables import Question
@@ -9,7 +10,7 @@ from slurm_ext.core.records import Level, LoaderRun
 from slurm_ext.model.scaling.family import Family
 from slurm_ext.model.scaling.gpu_speed import GpuRate, gain
 from slurm_ext.model.throughput.inversion import LogNormal
-from slurm_ext.policy.node_shapes import ShapeChoice, choose_nodes
+from slurm_ext.policy.node_shapes import RatedShape, choose_nodes
 from slurm_ext.training.scaling.rows import ScalingRow
 
 Chosen = tuple[str, int]  # node type, nodes
@@ -19,8 +20,8 @@ ALLOWED = 1 << 40  # batch: every GPU brings the measured one
 def run_of(place: Place, batch: float, rate: float) -> LoaderRun:
     """A run that waited for no data: the tables measured the steps alone."""
     return LoaderRun(
-        samples_per_s=rate / place.each,
-        accel_samples_per_s=rate / place.each,
+        samples_per_s=rate / (place.each * place.nodes),
+        accel_samples_per_s=rate / (place.each * place.nodes),
         workers=4,
         cores=8.0,
         batch_size=batch,
@@ -29,27 +30,37 @@ def run_of(place: Place, batch: float, rate: float) -> LoaderRun:
         main_cpu_s=0.0,
         node_cores=8 * place.each,
         gpus=place.each,
-        nodes=1,
-        ranks=place.each,
+        nodes=place.nodes,
+        ranks=place.each * place.nodes,
         gpu_model=place.gpu,
     )
 
 
-def ours(
-    asked: Question, runs: Sequence[LoaderRun], family: Family | None, rates: Sequence[GpuRate]
-) -> tuple[Chosen, ShapeChoice]:
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """The other models' word: how trainings scale, and what they gain on another GPU."""
+
+    family: Family | None
+    gain: Callable[[str, str], LogNormal | None]
+
+    def shapes(self, asked: Question, runs: Sequence[LoaderRun]) -> list[RatedShape]:
+        """The recommender's rate of every shape that was measured."""
+        evidence = {Level.SCRIPT_ARGS: list(runs)}
+        known = RunFacts(evidence=evidence, family=self.family, most_batch=ALLOWED)
+        found = node_rates(known, asked.table, self.gain).shapes
+        return [one for one in found if (one.node.name, one.nodes) in asked.truth]
+
+
+def learned(family: Family | None, rates: Sequence[GpuRate]) -> Learned:
+    """By a family, and by rates on one GPU of each kind."""
+    return Learned(family, lambda here, there: gain(rates, here, there))
+
+
+def ours(asked: Question, shapes: Sequence[RatedShape]) -> Chosen:
     """The recommender's cheapest shape; where none is sure to be in time, the likeliest."""
-
-    def gained(here: str, there: str) -> LogNormal | None:
-        return gain(rates, here, there)
-
-    evidence = {Level.SCRIPT_ARGS: list(runs)}
-    known = RunFacts(evidence=evidence, family=family, most_batch=ALLOWED)
-    found = node_rates(known, asked.table, gained)
-    shapes = [one for one in found.shapes if (one.node.name, one.nodes) in asked.truth]
     choice = choose_nodes(shapes, asked.goal)
     best = choice.cheapest or choice.likeliest or choice.every[0]
-    return (best.shape.node.name, best.shape.nodes), choice
+    return best.shape.node.name, best.shape.nodes
 
 
 def gpu_rates(rows: Sequence[ScalingRow], without: str) -> list[GpuRate]:

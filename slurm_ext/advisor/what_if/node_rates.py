@@ -137,18 +137,23 @@ class _OnType:
     def _there(self, measured: NodeType | None) -> ScalingPredictor:
         """Scaling on this type; `measured`: the table's word on the nodes that it ran on."""
         from slurm_ext.model.scaling.model import fit
-        from slurm_ext.model.scaling.other_nodes import OtherNodes
+        from slurm_ext.model.scaling.other_nodes import OtherNodes, on_known_nodes
 
         points = [one for one in map(measurement_of, self.runs) if one is not None]
         family = self.known.family
-        prior = family.prior(model="", cluster=_cluster(family, self)) if family else None
+        prior = family.prior(model="", cluster=self.here or "") if family else None
+        scaling, busy = fit(points, prior), 1.0 if self.known.busy is None else self.known.busy
+        known = family and self._known_as(family)
+        if family and known and self.gain is not SAME_SPEED:
+            there, batch = family.prior(model="", cluster=known), self.runs[0].batch_size
+            return on_known_nodes(scaling, there, self.gain, busy=busy, batch=batch)
         here, link = measured and measured.net_bytes_per_s, self.node.net_bytes_per_s
-        return OtherNodes(
-            here=fit(points, prior),
-            gain=self.gain,
-            busy=1.0 if self.known.busy is None else self.known.busy,
-            link=here / link if here and link else 1.0,
-        )
+        ratio = here / link if here and link else 1.0
+        return OtherNodes(here=scaling, gain=self.gain, busy=busy, link=ratio)
+
+    def _known_as(self, family: "Family") -> str | None:
+        """The family's name of the GPUs that are asked about."""
+        return next((name for name in family.clusters if is_model(self.node.gpu, name)), None)
 
     def _rank(self, ranks: RankGroup, nodes: int, batch: float) -> RankEstimate:
         from slurm_ext.model.scaling.model import TrainingConfig
@@ -168,12 +173,6 @@ class _OnType:
         rss, memory = self.believed.worker_rss_bytes, self.node.mem_bytes
         held = inf if not rss or memory is None else memory / self.node.gpus // rss
         return int(max(1, min(cores, held)))
-
-
-def _cluster(family: "Family", on: _OnType) -> str:
-    """The family's name of the GPUs that are asked about; of those that ran, if it has none."""
-    known = (name for name in family.clusters if is_model(on.node.gpu, name))
-    return next(known, on.here or "")
 
 
 def _of(table: Sequence[NodeType], gpu_model: str | None) -> NodeType | None:

@@ -3,7 +3,9 @@
     step elsewhere = host + kernels / gain of the GPU + exposed communication * link time ratio
 
 The GPU's gain (gpu_speed.py) takes the kernels' part of a step alone, and the network's the part
-that waits for other ranks.
+that waits for other ranks. Where other trainings were measured on those nodes, one GPU's rate goes
+there by the gain, and their family tells what comes with more GPUs: a network of theirs, not of the
+nodes that the training ran on, times which no gain changes.
 """
 
 from dataclasses import dataclass
@@ -12,8 +14,15 @@ from math import exp, hypot, log
 from slurm_ext.core.records import Interval
 from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.scaling.gpu_speed import sped_up
-from slurm_ext.model.scaling.model import Shares, TrainingConfig
+from slurm_ext.model.scaling.model import (
+    ScalingMeasurement,
+    ScalingModel,
+    Shares,
+    TrainingConfig,
+    fit,
+)
 from slurm_ext.model.scaling.multi_gpu_estimate import ScalingPredictor
+from slurm_ext.model.scaling.prior import ScalingPrior
 from slurm_ext.model.throughput.inversion import LogNormal
 
 LINK_SD = 0.3  # of the log of a link's share of communication: latency does not follow bandwidth
@@ -51,3 +60,15 @@ class OtherNodes:
     def _link(self, config: TrainingConfig) -> float:
         """A node's own ranks do not use the link between nodes."""
         return self.link if config.nodes > 1 else 1.0
+
+
+def on_known_nodes(
+    here: ScalingModel, there: ScalingPrior, gain: LogNormal, *, busy: float, batch: float
+) -> OtherNodes:
+    """The same training on nodes whose prior is known, from its rate on one GPU here."""
+    one = TrainingConfig(gpus=1, nodes=1, local_batch=batch)
+    rate, interval = here.rate(one)
+    step, felt = sped_up(gain, busy, 0.0, 1.0)
+    half = log(interval.high / interval.low) / (2 * NORMAL_90)
+    moved = fit([ScalingMeasurement(config=one, samples_per_s=rate / step)], there)
+    return OtherNodes(here=moved, gain=LogNormal(0.0, hypot(half, felt * gain.log_sd)))

@@ -180,3 +180,18 @@ def test_the_document_is_json(site: Path, nodes: Path, capsys: pytest.CaptureFix
     line = ["recommend", "--name", "train.sh", "--nodes", str(nodes), "--json"]
     assert main([*line, "--config", str(site)]) == 0
     json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+
+
+def test_the_shape_to_try_first_is_named(
+    site: Path, nodes: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A GPU that only a benchmark tells of may save much: its chance and saving are told."""
+    nodes.write_text(TABLE.replace("price_per_hour = 3", "price_per_hour = 4"))
+    words = ["--name", "train.sh", "--nodes", str(nodes), "--samples", "1e6"]
+    trial = asked(site, capsys, *words)["trial"]
+    assert trial["node"] == "new"
+    assert 0 < trial["saving"] < trial["chance"] < 1
+    assert main(["recommend", *words, "--config", str(site)]) == 0
+    said = capsys.readouterr().out
+    assert "a run of some minutes on 1 x new first" in said
+    assert "cheaper to expect" in said

@@ -1,7 +1,9 @@
 """Gain of one GPU type over another, and what a step takes on other nodes."""
 
+from dataclasses import replace
 from math import exp, log
 
+import numpy as np
 import pytest
 
 from slurm_ext.core.records import Interval
@@ -13,11 +15,14 @@ from slurm_ext.model.scaling.gpu_speed import (
     next_gain,
     sped_up,
 )
-from slurm_ext.model.scaling.model import Shares, TrainingConfig
-from slurm_ext.model.scaling.other_nodes import LINK_SD, OtherNodes
+from slurm_ext.model.scaling.model import ScalingMeasurement, Shares, TrainingConfig, fit
+from slurm_ext.model.scaling.other_nodes import LINK_SD, OtherNodes, on_known_nodes
+from slurm_ext.model.scaling.prior import default_prior
+from slurm_ext.model.scaling.terms import TERMS
 from slurm_ext.model.throughput.inversion import LogNormal
 from slurm_ext.model.throughput.pooling import OTHER_MODEL_SD
 
+QUICK_LINK = np.array([-3.0 if term in ("log_one_node", "log_several") else 0.0 for term in TERMS])
 ONE = TrainingConfig(gpus=4, nodes=1, local_batch=32)
 TWO = TrainingConfig(gpus=8, nodes=2, local_batch=32)
 
@@ -103,3 +108,17 @@ def test_the_gains_doubt_is_in_the_interval() -> None:
     rate, interval = OtherNodes(here=Flat(), gain=LogNormal(log(2), 0.3)).rate(ONE)
     assert rate == pytest.approx(800)
     assert log(interval.high / rate) == pytest.approx(1.645 * 0.3)
+
+
+def test_a_network_that_others_told_is_that_of_the_nodes_asked_about() -> None:
+    """One GPU's rate goes there by the gain; what more of them bring is their prior's own word."""
+    one_gpu = TrainingConfig(gpus=1, nodes=1, local_batch=32)
+    here = fit([ScalingMeasurement(config=one_gpu, samples_per_s=100)])
+    slow = default_prior()
+    terms = replace(slow.components[0], means=slow.components[0].means + QUICK_LINK)
+    quick = replace(slow, components=(terms,))
+    there = on_known_nodes(here, quick, LogNormal(log(4), 0.2), busy=1.0, batch=32)
+    one, _ = there.rate(one_gpu)
+    assert one == pytest.approx(400, rel=0.02)
+    assert there.shares(TWO).network < here.shares(TWO).network / 2
+    assert there.rate(TWO)[0] > 4 * here.rate(TWO)[0]
