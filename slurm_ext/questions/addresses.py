@@ -1,15 +1,12 @@
 """The advisor's addresses: from dlqueue.toml, else from Slurm's own configuration."""
 
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
 from slurm_ext.core.errors import AdvisorError, InputError, SlurmError
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.core.settings.slurm_conf import slurm_conf
-from slurm_ext.core.settings.slurm_place import slurm_bin
 
 PORT = 6829
 SLURM_ANSWERS_S = 5.0
@@ -57,6 +54,11 @@ class AdvisorAddresses:
     @cached_property
     def _slurm(self) -> Mapping[str, str]:
         """Slurm's configuration; empty on a machine that belongs to no cluster."""
+        import shutil
+
+        from slurm_ext.core.settings.slurm_conf import slurm_conf
+        from slurm_ext.core.settings.slurm_place import slurm_bin
+
         settings = self.settings
         if slurm_conf(settings) is None and not CONFIGLESS.exists():
             return {}

@@ -83,7 +83,7 @@ def _exchange(addresses: AdvisorAddresses, address: Address, question: bytes) ->
     munge_socket = addresses.settings["node.munge_socket"]
     header = _signed(question, munge_socket)
     connect_s = CONNECT_S if addresses.configured else GUESS_S
-    with socket.create_connection(address, connect_s) as connection:
+    with socket.create_connection(_quick(address), connect_s) as connection:  # type: ignore[arg-type]  # typeshed has no bytes there, getaddrinfo takes them
         connection.settimeout(ANSWER_S)
         connection.sendall(header + question)
         with connection.makefile("rb") as stream:
@@ -95,6 +95,12 @@ def _exchange(addresses: AdvisorAddresses, address: Address, question: bytes) ->
     _believe(addresses, address, announced, answer_digest(sha256(question).hexdigest(), answer))
     found: dict[str, Any] = json.loads(answer)
     return found
+
+
+def _quick(address: Address) -> tuple[bytes | str, int]:
+    """Name the host in bytes: of a text, Python makes an international name, after long imports."""
+    host, port = address
+    return host.encode() if host.isascii() else host, port
 
 
 def _signed(question: bytes, munge_socket: str) -> bytes:

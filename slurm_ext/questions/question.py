@@ -15,7 +15,6 @@ from typing import Any
 
 from slurm_ext.core.errors import WireError
 from slurm_ext.core.records import Submission
-from slurm_ext.core.wire import decode_job, job_json
 
 VERSION = 1
 MOST_BYTES = 256 * 1024
@@ -126,7 +125,11 @@ def answer_digest(question_sha256: str, answer: bytes) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return job_json(value) if isinstance(value, Submission) else value
+    if not isinstance(value, Submission):
+        return value
+    from slurm_ext.core.wire import job_json
+
+    return job_json(value)
 
 
 def _checked(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,6 +146,8 @@ def _checked(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         _about_one_training(fields)
     found = dict(fields)
     if "submission" in found:
+        from slurm_ext.core.wire import decode_job
+
         found["submission"] = decode_job(found["submission"])
     return found
 

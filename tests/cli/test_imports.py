@@ -5,6 +5,9 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 SHOWS = """
@@ -46,6 +49,7 @@ HEAVY = {
     "typing",
     "urllib.parse",
 }
+MOST_OF_PREDICT = 61  # of our modules: a new one has to be wanted here, as below
 BEFORE_A_PROGRAM = {
     "slurm_ext",
     "slurm_ext.advisor",
@@ -93,11 +97,11 @@ def bare() -> frozenset[str]:
     return frozenset(done.stdout.split())
 
 
-def brought(home: Path, *words: str, status: int = 0) -> set[str]:
+def brought(home: Path, *words: str, status: int = 0, code: str = SHOWS) -> set[str]:
     """Those that a command of dlqueue has beside them at its end."""
     kept = {name: value for name, value in os.environ.items() if "DLQUEUE" not in name}
     done = subprocess.run(
-        [sys.executable, "-c", SHOWS, *words],
+        [sys.executable, "-c", code, *words],
         cwd=ROOT,
         env={**kept, "XDG_STATE_HOME": str(home)},
         capture_output=True,
@@ -146,3 +150,61 @@ def test_a_longer_program_has_its_end_prepared(tmp_path: Path) -> None:
     assert "slurm_ext.core.stalls.step_split" in found
     assert not found & {"numpy", "matplotlib", "rich", "sqlite3", "statistics", "torch"}
     assert not foreign(found)
+
+
+ASKED = (
+    """
+import sys
+from slurm_ext.questions import client
+client.ask = lambda addresses, kind, fields: {"v": 1, "jobs": [JOB], **DOCUMENT}
+"""
+    + SHOWS
+)
+JOB = {
+    "job_id": 7,
+    "array_job_id": None,
+    "array_task_id": None,
+    "job_name": "train",
+    "state": "COMPLETED",
+    "elapsed_s": 60.0,
+    "cpus": 2,
+    "gpus": 0,
+    "samples_per_s": 1.5,
+    **dict.fromkeys(("time", "cpu", "mem", "gpu", "wait"), 0.5),
+}
+DOCUMENT: dict[str, Any] = {
+    **dict.fromkeys(("job", "tasks", "decision", "stragglers", "gain", "run_time")),
+    "job_id": 7,
+    "past": [],
+    "runs": [],
+    "moves": [],
+}
+
+
+@pytest.mark.parametrize("words", [("jobs", "--all"), ("explain", "7")])
+def test_an_answer_from_elsewhere_needs_no_history_here(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """A login node asks and prints: neither SQLite, nor rich, nor what answers, nor a Slurm."""
+    config = tmp_path / "dlqueue.toml"
+    config.write_text(f'[paths]\nstate_dir = "{tmp_path}"\n[advisor]\naddress = "127.0.0.1:1"\n')
+    code = ASKED.replace("JOB", repr(JOB)).replace("DOCUMENT", repr(DOCUMENT))
+    found = brought(tmp_path, *words, "--config", str(config), code=code)
+    assert "slurm_ext.questions.client" in found
+    rooms = {name.split(".")[1] for name in ours(found) if "." in name}
+    assert not rooms & {"history", "model", "policy", "slurm", "control", "training"}
+    unwanted = {"encodings.idna", "random", "rich", "sqlite3", "statistics", "numpy", "matplotlib"}
+    assert not found & {*unwanted, "slurm_ext.core.wire"}
+    assert not foreign(found)
+
+
+def test_predict_brings_nothing_heavy_along(tmp_path: Path) -> None:
+    """Without an advisor or a history it needs neither a database nor what draws."""
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -c 2\npython train.py\n")
+    config = tmp_path / "dlqueue.toml"
+    config.write_text(f'[paths]\nstate_dir = "{tmp_path}"\nsocket = "{tmp_path}/none"\n')
+    found = brought(tmp_path, "predict", str(tmp_path / "job.sh"), "--config", str(config))
+    unwanted = HEAVY - {"argparse", "dataclasses", "datetime", "hashlib", "inspect", "pathlib"}
+    assert not found & (unwanted - {"tomllib", "typing", "urllib.parse"})
+    assert not foreign(found)
+    assert len(ours(found)) <= MOST_OF_PREDICT

@@ -11,7 +11,6 @@ from math import hypot, log2
 
 from slurm_ext.core.gpu_request import devices_per_node, gpu_types, gpus_of, is_model, nodes_of
 from slurm_ext.core.records import SCRIPT_LEVELS, Level, LoaderRun, Submission
-from slurm_ext.model.throughput.pooling import OTHER_MODEL_SD
 
 Evidence = Mapping[Level, Sequence[LoaderRun]]
 PER_DOUBLING_SD = 0.05  # of the same on twice the GPUs, for each of them
@@ -53,6 +52,8 @@ def alike(evidence: Evidence, job: Submission) -> AlikeRuns:
     runs, widths = of_its_kind(evidence, job), list[float]()
     kind = next(iter(gpu_types(job)), None)
     if kind is not None and any(map(str.isdigit, kind)):  # other names say no model
+        from slurm_ext.model.throughput.pooling import OTHER_MODEL_SD  # `predict` waits for it
+
         same = _only(runs, [run for run in _all(runs) if is_model(kind, run.gpu_model)])
         other = not same and any(run.gpu_model for run in _all(runs))
         runs, widths = same or runs, [OTHER_MODEL_SD] if other else []

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.core.files import replace_file
 
 Document = Mapping[str, Any]
 
@@ -35,6 +34,8 @@ def put_file(path: Path, text: str, mode: int = MODE) -> None:
 
     A device or a pipe is written to, never replaced: root's `--output /dev/null` left a plain file.
     """
+    from slurm_ext.core.files import replace_file
+
     if not path.name:
         raise InputError(str(path), "is a folder: name a file in it")
     data = text.encode("utf-8", "backslashreplace")

@@ -11,7 +11,6 @@ import os
 
 from slurm_ext.node.common.daemonize import output_of
 from slurm_ext.node.common.files import read_bounded, write_whole
-from slurm_ext.node.record.reader import MAX_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,6 +128,8 @@ class _Stream:
 
 def _record(path: str) -> bytes:
     """Our own copy. Raises RecordRefusedError, for good where no reader would take it."""
+    from slurm_ext.node.record.reader import MAX_BYTES  # who signs a question needs no reader
+
     try:
         return read_bounded(path, MAX_BYTES)
     except OSError as error:
