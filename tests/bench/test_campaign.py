@@ -94,6 +94,9 @@ def test_an_end_that_slurm_tells_otherwise_is_named() -> None:
     ended = [Recorded(1, 0, "n1", "COMPLETED")]
     assert len(told_otherwise(starts[:1], ended, forgets=False)) == 1
     assert told_otherwise(starts[:1], ended, forgets=True) == []
+    nobody_knows = [Recorded(2, 0, "n1", "UNKNOWN")]
+    assert len(told_otherwise(starts[1:], nobody_knows, forgets=False)) == 1
+    assert told_otherwise(starts[1:], nobody_knows, forgets=True) == []
 
 
 def test_a_number_of_two_jobs_is_nobodys() -> None:

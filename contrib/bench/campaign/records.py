@@ -63,7 +63,8 @@ def doubled(ran: Sequence[Ran], rows: Sequence[Recorded], decisions: Iterable[in
 def told_otherwise(ran: Iterable[Ran], rows: Sequence[Recorded], *, forgets: bool) -> list[str]:
     """Runs whose record has another end than Slurm's.
 
-    A slurmctld that `forgets`, killed before it saved an end, calls it a node's failure later.
+    A slurmctld that `forgets`, killed before it saved an end, calls it a node's failure later, and
+    a node that asked it meanwhile says that nobody knows: UNKNOWN.
     """
     return [
         f"{row.job_id}.{row.restart} on {row.node} {row.state}, for Slurm {run.state}"
@@ -71,7 +72,7 @@ def told_otherwise(ran: Iterable[Ran], rows: Sequence[Recorded], *, forgets: boo
         for row in mine
         if run.over
         and row.state not in _SAME.get(run.state, {run.state})
-        and not (forgets and run.state == "NODE_FAIL")
+        and not (forgets and (run.state == "NODE_FAIL" or row.state == "UNKNOWN"))
     ]
 
 

@@ -40,9 +40,10 @@ class EndedJobs:
         rounds_s = 2 * self._settings["advisor.reconcile_s"]
         if now_s - (job.end_time_s or 0) < min(max(LEAST_PATIENCE_S, rounds_s), PATIENCE_S):
             return
-        recorded = recorded_nodes(history, job.job_id, job.restarts)
+        run = (job.job_id, job.restarts, job.start_time_s or 0)
+        recorded = recorded_nodes(history, *run)
         if recorded:
-            apply_final_state(history, job.job_id, job.restarts, outcome_of(job.state))
+            apply_final_state(history, *run, slurm=outcome_of(job.state))
         if OPT_OUT not in words_of(job):
             nodes = _nodes(job)
             for node in nodes:
@@ -62,7 +63,8 @@ class EndedJobs:
 
 def all_told(history: History, job: JobInfo) -> bool:
     """True if the job ended and the epilog of each of its nodes has reported."""
-    return job.ended and epilogs_of(history, job.job_id, job.restarts).issuperset(_nodes(job))
+    reported = epilogs_of(history, job.job_id, job.restarts, job.start_time_s or 0)
+    return job.ended and reported.issuperset(_nodes(job))
 
 
 def _nodes(job: JobInfo) -> tuple[str, ...]:

@@ -21,7 +21,9 @@ from slurm_ext.history.ingest.rows import (
 from slurm_ext.history.store.names import (
     KEY_COLUMNS,
     LOADER_COLUMNS,
+    NEXT_S,
     SACCT,
+    SINCE,
     STORED_LEVELS,
     SYNC_COLUMNS,
 )
@@ -93,8 +95,9 @@ _INSERT_CORUNNER = (
 
 # A run that retention removed is known, and nothing is better than its record was.
 _KNOWN = (
-    "SELECT id, source, uid, state FROM runs WHERE record_id = ?1"
-    f" UNION ALL SELECT NULL, 'epilog', 0, '{Outcome.UNKNOWN}' FROM forgotten WHERE record_id = ?1"
+    "SELECT id, source, uid, state, max(end_s, coalesce(start_s, end_s)) FROM runs"
+    " WHERE record_id = ?1 UNION ALL"
+    f" SELECT NULL, 'epilog', 0, '{Outcome.UNKNOWN}', NULL FROM forgotten WHERE record_id = ?1"
 )
 
 
@@ -117,18 +120,24 @@ class Inserter:
             self._take_jobs_end(run, new)
             self._evidence(run, rows, now_s)
             return IngestResult.TAKEN
-        run, source, uid, state = row
+        run, source, uid, state, over_s = row
+        if _is_next(new, over_s):  # Slurm forgot the run before
+            self._replace(run, rows, now_s)
+            return IngestResult.REPLACED
         if _rank(new.source, new.uid) <= _rank(source, uid):
             if new.source == RECONCILE:
                 self._set_state(run, final_state(state, source, new.state))
             return IngestResult.DUPLICATE
-        for table in _CHILDREN:
-            self._conn.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
-        self._conn.execute(_UPDATE_RUN, (*run_values(new), now_s, run))
+        self._replace(run, rows, now_s)
         if source == RECONCILE:
             self._set_state(run, final_state(new.state, new.source, state))
-        self._evidence(run, rows, now_s)
         return IngestResult.REPLACED
+
+    def _replace(self, run: int, rows: RecordRows, now_s: float) -> None:
+        for table in _CHILDREN:
+            self._conn.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
+        self._conn.execute(_UPDATE_RUN, (*run_values(rows.run), now_s, run))
+        self._evidence(run, rows, now_s)
 
     def forget_names(self) -> None:
         """Forget all ids: after a rollback they may not be in the file."""
@@ -183,6 +192,13 @@ class Inserter:
         return int(number)
 
 
+def _is_next(new: RunRecord, over_s: float | None) -> bool:
+    """True if a node or Slurm tells of a run that started after the known one had ended."""
+    if new.source == SACCT or new.start_s is None or over_s is None:
+        return False
+    return bool(new.start_s > over_s + NEXT_S)
+
+
 def _rank(source: str, uid: int | None) -> int:
     """A node whose notes were torn does not know whose job it was: Slurm's word says more."""
     return -1 if source == "node" and uid is None else _RANKS.get(source, 0)
@@ -205,12 +221,17 @@ def final_state(seen: str, source: str, slurm: str) -> str:
     return slurm
 
 
-def apply_final_state(history: History, job_id: int, restart: int, slurm: str) -> int:
-    """Correct every node's run by Slurm's final state; how many changed. Raises HistoryError."""
+def apply_final_state(
+    history: History, job_id: int, restart: int, started_s: float = 0.0, *, slurm: str
+) -> int:
+    """Correct every node's run that started then by Slurm's final state; how many changed.
+
+    Raises HistoryError.
+    """
     with history.transaction() as conn:
         found = conn.execute(
-            "SELECT id, state, source FROM runs WHERE job_id = ? AND restart = ?",
-            (job_id, restart),
+            f"SELECT id, state, source FROM runs WHERE job_id = ? AND restart = ? AND {SINCE}",
+            (job_id, restart, started_s),
         ).fetchall()
         stands = [(final_state(seen, source, slurm), run, seen) for run, seen, source in found]
         changed = [(state, run) for state, run, seen in stands if state != seen]

@@ -11,7 +11,7 @@ from slurm_ext.history.ingest.rows import (
     inflated,
     shared_resources,
 )
-from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS
+from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS, SINCE
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
@@ -84,22 +84,23 @@ def job(history: History, job_id: int, task: int | None = None) -> dict[str, Any
     return {"job_id": job_id, "runs": detailed, "decision": ledger}
 
 
-def recorded_nodes(history: History, job_id: int, restart: int) -> set[str]:
-    """Nodes whose record of this run of the job is in, and tells whose job it was."""
+def recorded_nodes(history: History, job_id: int, restart: int, started_s: float = 0.0) -> set[str]:
+    """Nodes whose record of the run that started then is in, and tells whose job it was."""
     with explaining(history.path):
         found = history.conn.execute(
-            "SELECT node FROM runs WHERE job_id = ? AND restart = ?"
+            f"SELECT node FROM runs WHERE job_id = ? AND restart = ? AND {SINCE}"
             " AND (uid IS NOT NULL OR source <> 'node')",
-            (job_id, restart),
+            (job_id, restart, started_s),
         ).fetchall()
     return {node for (node,) in found}
 
 
-def epilogs_of(history: History, job_id: int, restart: int) -> set[str]:
-    """Nodes whose epilog has reported this run of the job: a node has nothing to say after it."""
-    sql = "SELECT node FROM runs WHERE job_id = ? AND restart = ? AND source = 'epilog'"
+def epilogs_of(history: History, job_id: int, restart: int, started_s: float = 0.0) -> set[str]:
+    """Nodes whose epilog reported the run that started then: they have nothing to say after it."""
+    sql = f"SELECT node FROM runs WHERE job_id = ? AND restart = ? AND {SINCE}"
     with explaining(history.path):
-        return {node for (node,) in history.conn.execute(sql, (job_id, restart))}
+        found = history.conn.execute(f"{sql} AND source = 'epilog'", (job_id, restart, started_s))
+        return {node for (node,) in found}
 
 
 def _evidence(history: History, run: int) -> dict[str, Any]:

@@ -26,6 +26,7 @@ _ENDED = {
 _REASONS = {"TimeLimit": "TIMEOUT", "OutOfMemory": "OUT_OF_MEMORY", "NodeDown": "NODE_FAIL"}
 _SIGTERM = 15
 _OOM_STATUS = 125  # what Slurm notes as the signal of a step that ran out of memory
+_NO_STATUS = 126  # low bits of Slurm's NO_VAL: it found a job missing, this run of it or the last
 
 
 def outcome(
@@ -35,9 +36,13 @@ def outcome(
     restart: int,
     rebooted: bool,
 ) -> dict[str, object]:
-    """The record's `outcome`; `end` None: no epilog came, `facts` None: no controller answered."""
-    status = _status(end, facts)
+    """The record's `outcome`; `end` None: no epilog came, `facts` None: no controller answered.
+
+    A controller that calls the job running has lost its end (it was killed), and knows no status.
+    """
     requeued = facts is not None and (facts["restarts"] or 0) > restart
+    facts = None if facts and facts["state"] == "RUNNING" else facts
+    status = _status(end, facts)
     state = "REQUEUED" if requeued else _state(end, facts, status, rebooted=rebooted)
     known = status is not None and not requeued
     return {
@@ -78,8 +83,8 @@ def _from_status(status: int | None, facts: Mapping[str, Any] | None) -> str:
 
 
 def _status(end: Mapping[str, Any] | None, facts: Mapping[str, Any] | None) -> int | None:
-    """The job's wait status, the controller's before slurmd's."""
-    if facts and facts["exit_code"] is not None:
-        return int(facts["exit_code"])
-    status = end.get("status") if end else None
-    return int(status) if status is not None else None
+    """The job's wait status, the controller's before slurmd's; None where nobody knows."""
+    status = facts["exit_code"] if facts else None
+    if status is None:
+        status = end.get("status") if end else None
+    return None if status is None or int(status) & 0x7F == _NO_STATUS else int(status)

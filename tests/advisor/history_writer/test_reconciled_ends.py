@@ -190,3 +190,17 @@ def test_a_requeued_job_has_a_record_for_each_run(world: World) -> None:
     found = known_job(world.history, 7)
     assert found is not None
     assert [run["restart"] for run in found["runs"]] == [0, 1]
+
+
+def test_a_start_whose_requeue_slurm_forgot_is_not_the_one_before(world: World) -> None:
+    """A slurmctld that was killed counts the next start as it counted the last one."""
+    node_says(world, "REQUEUED", "epilog")
+    world.look(later_s=61)
+    last_s = int(NOW_S) + 70
+    again = replace(ENDED, state="COMPLETED", start_time_s=last_s, end_time_s=last_s + 5)
+    world.look(again, later_s=80)
+    world.look(again, later_s=100)
+    found = known_job(world.history, 7)
+    assert found is not None
+    (run,) = found["runs"]
+    assert (run["state"], run["start_s"], run["source"]) == ("COMPLETED", last_s, "reconcile")

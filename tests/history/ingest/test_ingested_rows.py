@@ -26,12 +26,22 @@ def test_the_final_state_of_all_of_a_jobs_nodes(history: History) -> None:
     ):
         add_run(history.conn, number, job_id=7, restart=restart, state=state, source=source)
     add_run(history.conn, 5, job_id=8, source="node")
-    assert apply_final_state(history, 7, 0, "FAILED") == 1
+    assert apply_final_state(history, 7, 0, slurm="FAILED") == 1
     states = [state for (state,) in history.conn.execute("SELECT state FROM runs ORDER BY id")]
     assert states == ["FAILED", "FAILED", *["COMPLETED"] * 3]
-    assert apply_final_state(history, 7, 0, "CANCELLED") == 3
-    assert apply_final_state(history, 7, 0, "CANCELLED") == 0
-    assert apply_final_state(history, 9, 0, "CANCELLED") == 0
+    assert apply_final_state(history, 7, 0, slurm="CANCELLED") == 3
+    assert apply_final_state(history, 7, 0, slurm="CANCELLED") == 0
+    assert apply_final_state(history, 9, 0, slurm="CANCELLED") == 0
+
+
+def test_the_final_state_is_that_of_the_runs_own_start(history: History) -> None:
+    """Not of one that had ended before, under a number that Slurm gave again."""
+    for number, (start_s, end_s) in enumerate(((10.0, 20.0), (10.0, 29.0), (40.0, 35.0)), 1):
+        add_run(history.conn, number, job_id=7, state="FAILED", start_s=start_s, end_s=end_s)
+    add_run(history.conn, 4, job_id=7, state="FAILED", start_s=None, end_s=None)
+    assert apply_final_state(history, 7, 0, 30.0, slurm="CANCELLED") == 3
+    rows_of_7 = history.conn.execute("SELECT id FROM runs WHERE state = 'FAILED'").fetchall()
+    assert rows_of_7 == [(1,)]
 
 
 @pytest.mark.parametrize(
@@ -70,6 +80,50 @@ def test_two_witnesses_of_one_run(
         results.append(inserter.put(rows.rows_of(body), 1.0))
     assert results == [IngestResult.TAKEN, result]
     assert history.conn.execute("SELECT state FROM runs").fetchall() == [(state,)]
+
+
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "source", "state", "result"),
+    [
+        (1000.0, 1009.0, "epilog", "REQUEUED", "duplicate"),  # the same once more
+        (1010.0, 1030.0, "epilog", "REQUEUED", "duplicate"),  # within what two clocks may differ
+        (1013.0, 1030.0, "epilog", "COMPLETED", "replaced"),
+        (1013.0, 1030.0, "reconcile", "COMPLETED", "replaced"),
+        (1013.0, 1030.0, "sacct", "REQUEUED", "duplicate"),  # imported: nodes' own are kept
+        (None, 1030.0, "epilog", "REQUEUED", "duplicate"),  # nobody knows
+    ],
+)
+def test_a_number_that_slurm_gave_again(
+    history: History,
+    spool: Spool,
+    start_s: float | None,
+    end_s: float,
+    source: str,
+    state: str,
+    result: str,
+) -> None:
+    """A slurmctld that lost its state forgot the first run: the later one has the number."""
+    inserter = Inserter(history.conn)
+    first = {"outcome": {"source": "epilog", "state": "REQUEUED"}}
+    second = {"outcome": {"source": source, "state": "COMPLETED"}}
+    results = []
+    for start, end, told in ((1000.0, 1010.0, first), (start_s, end_s, second)):
+        body = json.loads(spool(times={"start_s": start, "end_s": end}, **told).read_text())
+        results.append(inserter.put(rows.rows_of(body), 1.0))
+    assert results == [IngestResult.TAKEN, result]
+    assert history.conn.execute("SELECT state FROM runs").fetchall() == [(state,)]
+
+
+def test_a_clock_that_was_set_back_makes_no_second_run(history: History, spool: Spool) -> None:
+    """A run that ends before it starts is known by its start."""
+    for source, result in (
+        ("epilog", "taken"),
+        ("epilog", "duplicate"),
+        ("reconcile", "duplicate"),
+    ):
+        told: dict[str, Any] = {"times": {"start_s": 5000.0, "end_s": 1400.0}}
+        body = json.loads(spool(outcome={"source": source, "state": "FAILED"}, **told).read_text())
+        assert Inserter(history.conn).put(rows.rows_of(body), 1.0) == result
 
 
 @pytest.mark.parametrize(

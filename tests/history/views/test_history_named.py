@@ -57,7 +57,7 @@ QUESTIONS: dict[str, Callable[[History], object]] = {
     "elastic": decisions.elastic_jobs,
     "claim": lambda h: decisions.claim(h, "t", 1, uid=2, now_s=1.0),
     "offset": lambda h: journal.offset(h, "j"),
-    "final state": lambda h: insert.apply_final_state(h, 1, 0, "FAILED"),
+    "final state": lambda h: insert.apply_final_state(h, 1, 0, slurm="FAILED"),
 }
 
 

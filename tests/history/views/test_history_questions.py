@@ -128,6 +128,16 @@ def test_a_run_is_recorded_by_job_and_try(history: History) -> None:
     assert queries.recorded_nodes(history, 2, 7) == set()
 
 
+def test_a_number_that_slurm_gave_again_is_not_recorded(history: History) -> None:
+    """What had ended before the start in question says nothing of it."""
+    for number, end_s in ((1, 20.0), (2, 29.0), (3, 60.0)):
+        told = {"start_s": 10.0, "end_s": end_s, "node": f"n{number}", "uid": 1}
+        add_run(history.conn, number, job_id=7, restart=0, source="epilog", **told)
+    for asking in (queries.recorded_nodes, queries.epilogs_of):
+        assert asking(history, 7, 0) == {"n1", "n2", "n3"}
+        assert asking(history, 7, 0, 30.0) == {"n2", "n3"}
+
+
 def test_rows_for_the_server_and_for_training(history: History) -> None:
     """From the id after one's last; ends in [after, before), by end and then by arrival."""
     conn = history.conn

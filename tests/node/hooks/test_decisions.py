@@ -38,6 +38,10 @@ def _facts(**told: Any) -> dict[str, Any]:
         (0, _facts(state="TIMEOUT"), "TIMEOUT"),
         (768, None, "FAILED"),
         (0, None, "UNKNOWN"),
+        (0, _facts(state="RUNNING", exit_code=0), "UNKNOWN"),  # it lost the end that it ordered
+        (15, _facts(state="RUNNING", exit_code=0), "CANCELLED"),
+        (0, _facts(exit_code=0xFFFFFFFE), "UNKNOWN"),  # the last run's, which was missing
+        (126, None, "UNKNOWN"),
         (None, None, "UNKNOWN"),
     ],
 )
