@@ -12,10 +12,13 @@ import pytest
 
 from slurm_ext.sandbox import Sandbox, SandboxSpec
 from slurm_ext.sandbox.spec import search_path
+from tests.once import once
+from tests.order import in_turn
 from tests.quiet import turn
+from tests.wheel import build
 from tests.whole import stay_recorded
 
-pytest_plugins = ["tests.again", "tests.skips"]
+pytest_plugins = ["tests.again", "tests.garbage", "tests.skips"]
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the cores are shared out already
 MakeSandbox = Callable[..., Sandbox]
@@ -31,21 +34,16 @@ NEEDED = ("slurmctld", "slurmd", "sbatch", "munged")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what this machine cannot run, saying what it lacks."""
+    """Order the files, and skip what this machine cannot run, saying what it lacks."""
     missing = [name for name in NEEDED if shutil.which(name, path=search_path()) is None]
     no_slurm = pytest.mark.skip(reason=f"needs {', '.join(missing)} (contrib/packaging/setup.sh)")
     no_root = pytest.mark.skip(reason="needs root")
-    items.sort(key=_turn)
+    in_turn(items)
     for item in items:
         if missing and item.get_closest_marker("slurm"):
             item.add_marker(no_slurm)
         if os.geteuid() != 0 and item.get_closest_marker("root"):
             item.add_marker(no_root)
-
-
-def _turn(item: pytest.Item) -> bool:
-    """Tests of Slurm wait most: first."""
-    return item.get_closest_marker("slurm") is None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -78,6 +76,13 @@ def sandbox() -> Iterator[Sandbox]:
     """One plain Slurm (two nodes of four CPUs, nothing of ours) for all tests; do no harm."""
     for make in _factory():
         yield make(nodes=2, cpus=4)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as a site gets it."""
+    (made,) = once(tmp_path_factory, "wheel", build).glob("*.whl")
+    return made
 
 
 def _short_folder() -> Iterator[Path]:

@@ -3,10 +3,7 @@
 import ast
 import sys
 from collections import Counter
-from functools import cache
 from pathlib import Path
-
-import pytest
 
 from tests.house import (
     BENCH,
@@ -30,7 +27,6 @@ ONLY_IN_TRAINING = {"torch", "sklearn", "lightgbm"}
 MEET_THE_JOBS_TORCH = {"training", "probe", "ranks", "spatial"}
 
 
-@cache
 def _outside(module: str) -> frozenset[str]:
     """Top packages that the module imports from neither the standard library nor ours."""
     names: set[str] = set()
@@ -42,33 +38,39 @@ def _outside(module: str) -> frozenset[str]:
     return frozenset(names - {*sys.stdlib_module_names, "slurm_ext"})
 
 
-@pytest.mark.parametrize("module", sorted(modules()))
-def test_a_room_imports_only_from_floors_below(module: str) -> None:
-    """No file imports a room that its own may not, or a sub-room that stands above its own."""
+def _from_above(module: str) -> list[str]:
+    """Imports of a room that the module's own may not, or of a sub-room above its own."""
     room, folder = place_of(module)
     order = SUB_ROOMS.get(room, ("",))
-    assert folder in order
-    for imported in imports(module):
-        other, other_folder = place_of(imported)
-        if other != room:
-            assert other in MAY_IMPORT[room], imported
-        else:
-            assert order.index(other_folder) <= order.index(folder), imported
+    below = order[: order.index(folder) + 1]
+    return [
+        imported
+        for imported in imports(module)
+        if (other := place_of(imported))[0] not in (MAY_IMPORT[room] | {room})
+        or (other[0] == room and other[1] not in below)
+    ]
 
 
-@pytest.mark.parametrize("module", sorted(modules()))
-def test_hooks_and_core_need_only_the_standard_library(module: str) -> None:
+def test_a_room_imports_only_from_floors_below() -> None:
+    """No file imports a room that its own may not, or a sub-room that stands above its own."""
+    places = [(module, *place_of(module)) for module in modules()]
+    assert [m for m, room, folder in places if folder not in SUB_ROOMS.get(room, ("",))] == []
+    assert {module: found for module in modules() if (found := _from_above(module))} == {}
+
+
+def test_hooks_and_core_need_only_the_standard_library() -> None:
     """What runs as root or inside the user's job brings nothing along; torch stays in training."""
-    room, _ = place_of(module)
-    outside = set(_outside(module))
-    if room == "probe":
-        outside -= {"torch"}  # only ever the user's own, already imported by their script
-    if module == MAY_FIND_PYNVML:
-        outside -= {"pynvml"}
-    if room in STANDARD_LIBRARY_ONLY:
-        assert not outside
-    if room not in MEET_THE_JOBS_TORCH:
-        assert not outside & ONLY_IN_TRAINING
+    for module in modules():
+        room, _ = place_of(module)
+        outside = set(_outside(module))
+        if room == "probe":
+            outside -= {"torch"}  # only ever the user's own, already imported by their script
+        if module == MAY_FIND_PYNVML:
+            outside -= {"pynvml"}
+        if room in STANDARD_LIBRARY_ONLY:
+            assert not outside, module
+        if room not in MEET_THE_JOBS_TORCH:
+            assert not outside & ONLY_IN_TRAINING, module
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
@@ -99,19 +101,19 @@ def test_no_folder_is_crowded() -> None:
     assert _crowded(BENCH, MOST_BENCH_FILES) == {}
 
 
-@pytest.mark.parametrize(
-    "path", sorted(PACKAGE.rglob("__init__.py")), ids=lambda path: str(path.parent.name)
-)
-def test_a_package_says_what_lives_there(path: Path) -> None:
+def test_a_package_says_what_lives_there() -> None:
     """Each folder's first sentence says what belongs into it."""
-    assert ast.get_docstring(ast.parse(path.read_bytes()))
+    packages = PACKAGE.rglob("__init__.py")
+    assert [path for path in packages if not ast.get_docstring(ast.parse(path.read_bytes()))] == []
 
 
-@pytest.mark.parametrize("module", sorted(modules()))
-def test_product_code_does_not_assert(module: str) -> None:
+def _asserts(path: Path) -> bool:
+    return any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(path.read_bytes())))
+
+
+def test_product_code_does_not_assert() -> None:
     """A check that `python -O` removes is no check."""
-    tree = ast.parse(modules()[module].read_bytes())
-    assert not any(isinstance(node, ast.Assert) for node in ast.walk(tree))
+    assert [module for module, path in modules().items() if _asserts(path)] == []
 
 
 def test_contributing_shows_the_table() -> None:

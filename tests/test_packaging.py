@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from tests.wheel import SHARED, build, build_source, sources
+from tests.wheel import SHARED, build_source, sources
 
 ROOT = Path(__file__).parent.parent
 LOCKED = ROOT / "contrib" / "packaging" / "locked.txt"
@@ -73,9 +73,9 @@ def test_an_extra_is_locked_but_for_torch(extra: str) -> None:
     assert needed - set(locked) <= {"torch"}
 
 
-def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
+def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     """Lua, templates, the probe's site folder and all that a site copies travel with it."""
-    names = zipfile.ZipFile(build(tmp_path)).namelist()
+    names = zipfile.ZipFile(wheel).namelist()
     assert set(sources("slurm_ext")) <= set(names)
     shared = {name.partition("/share/dlqueue/")[2] for name in names}
     assert set(sources(*SHARED)) <= shared

@@ -16,6 +16,7 @@ from slurm_ext.core.records import Submission
 from slurm_ext.core.wire import encode_request
 from slurm_ext.history.store.store import open_history
 from slurm_ext.sandbox import Sandbox
+from slurm_ext.sandbox.client import pause
 
 ACTING: dict[str, Any] = {
     "site.mode": "act",
@@ -38,10 +39,10 @@ GOLDEN = Path(__file__).parent / "golden" / "spool" / "v1.json"
 
 def until(happened: Callable[[], Any], why: str, timeout_s: float = 100) -> Any:
     """What `happened` says as soon as that is true; fails with `why` where it never is."""
-    deadline = time.monotonic() + timeout_s
+    began = time.monotonic()
     while not (found := happened()):
-        assert time.monotonic() < deadline, why
-        time.sleep(0.05)
+        assert time.monotonic() < began + timeout_s, why
+        pause(began)
     return found
 
 

@@ -18,6 +18,7 @@ from slurm_ext.sandbox.spec import search_path
 from slurm_ext.slurm.records import ENDED_STATES
 
 READY_S = 90.0  # a busy machine may be slow; a daemon that ends is noticed at once
+LONGEST_PAUSE_S = 0.25  # between two looks at something that takes long
 _SLURM_VARIABLES = ("SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SINFO_")
 
 
@@ -128,11 +129,11 @@ class SandboxClient:
 
     def wait(self, job_id: int, timeout_s: float = 150) -> str:
         """Wait for a job's end and return its state, such as COMPLETED."""
-        deadline = time.monotonic() + timeout_s
+        began = time.monotonic()
         while (state := self.job(job_id).get("JobState", "")) not in ENDED_STATES:
-            if time.monotonic() > deadline:
+            if time.monotonic() > began + timeout_s:
                 raise SandboxError(f"job {job_id} is {state or 'unknown'} after {timeout_s:g} s")
-            time.sleep(0.05)
+            pause(began)
         return state
 
     def status(self) -> dict[str, Any]:
@@ -161,15 +162,15 @@ class SandboxClient:
         self, done: Callable[[], bool], why: str, timeout_s: float = READY_S, *, name: str = ""
     ) -> None:
         """Poll `done`. Raises SandboxError after `timeout_s`, or once daemon `name` has ended."""
-        deadline = time.monotonic() + timeout_s
+        began = time.monotonic()
         while not done():
             ended = control.ask(self.layout, "status")["exits"]
-            if name in ended or time.monotonic() > deadline:
+            if name in ended or time.monotonic() > began + timeout_s:
                 tail = "\n".join(self.log(name or "slurmctld").splitlines()[-5:])
                 raise SandboxError(
                     f"{why}: see {self.layout.log}/{name or 'slurmctld'}.log\n{tail}"
                 )
-            time.sleep(0.02)
+            pause(began)
 
     def _running(self) -> dict[str, int]:
         return dict(control.ask(self.layout, "status")["daemons"])
@@ -178,3 +179,9 @@ class SandboxClient:
         done = self.run(["sinfo", "-h", "-N", "-o", "%N %T"], check=False, timeout_s=15)
         states = dict(line.split() for line in done.stdout.splitlines())
         return {name: states.get(name, "unknown") for name in self.nodes}
+
+
+def pause(began: float) -> None:
+    """Sleep until the next look: longer, the longer it takes, as each look costs a process."""
+    waited = time.monotonic() - began
+    time.sleep(min(LONGEST_PAUSE_S, 0.02 + waited / 10))

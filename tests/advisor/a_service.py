@@ -6,7 +6,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from slurm_ext.core.records import Submission
 from slurm_ext.core.wire import encode_request
+from tests import whole
 
 PING = encode_request("ping")
 START_S = 100.0  # a busy machine is no fault
@@ -22,12 +22,7 @@ GOLDEN_SPOOL = Path(__file__).parent.parent / "golden" / "spool" / "v1.json"
 
 def until(true: Callable[[], Any], what: str, timeout_s: float = START_S) -> Any:
     """The first true answer; fails the test where none comes."""
-    end = time.monotonic() + timeout_s
-    while time.monotonic() < end:
-        if answer := true():
-            return answer
-        time.sleep(0.02)
-    raise AssertionError(f"{what}: not within {timeout_s:g} s")
+    return whole.until(true, f"{what}: not within {timeout_s:g} s", timeout_s)
 
 
 def golden_record(spool: Path, job_id: int, **changes: Any) -> None:

@@ -19,7 +19,6 @@ from slurm_ext.sandbox import Sandbox, SandboxSpec
 from tests.a_site import Site
 from tests.conftest import MakeSandbox
 from tests.manual import Block, Step, steps
-from tests.wheel import build
 from tests.whole import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
@@ -171,12 +170,6 @@ PROMISES: tuple[Callable[[Site], None], ...] = (
     telling,
     acting,
 )
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as a site gets it."""
-    return build(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
 """Trainings to whose running iterators workers are added; run under the probe by test_probe_growth.
 
-Usage: growth_scenarios.py NAME. Prints one JSON object.
+Usage: python -m tests.probe.growth_scenarios NAME...
 """
 
-# ruff: noqa: D103, T201 - written as jobs are, each named by what it does
+# ruff: noqa: D103 - written as jobs are, each named by what it does
 
-import json
 import os
 import sys
 import time
@@ -14,6 +13,8 @@ from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+from tests.probe.in_children import each_in_a_child
 
 
 class Makers(Dataset[Any]):
@@ -82,4 +83,4 @@ def spawned_ones_wait() -> Any:
 
 
 if __name__ == "__main__":
-    print(json.dumps(globals()[sys.argv[1]]()))
+    each_in_a_child(globals(), sys.argv[1:])

@@ -1,12 +1,11 @@
 """Trainings whose workers a controller moves; run under the probe by test_probe_headroom.py.
 
-Usage: headroom_scenarios.py NAME. Prints one JSON object: what was delivered, which workers made
-it, and how many processes lived.
+Usage: python -m tests.probe.headroom_scenarios NAME...: each says what was delivered, which workers
+made it, and how many processes lived.
 """
 
-# ruff: noqa: D101, D103, T201 - written as jobs are, each named by what it does
+# ruff: noqa: D101, D103 - written as jobs are, each named by what it does
 
-import json
 import multiprocessing
 import os
 import sys
@@ -18,6 +17,8 @@ from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from tests.probe.in_children import each_in_a_child
 
 RUN_DIR = Path(os.environ["DLQUEUE_RUN_DIR"])
 FELT_S = 0.25  # the gate is looked at five times a second
@@ -224,4 +225,4 @@ SCENARIOS: dict[str, Callable[[], Any]] = {
 }
 
 if __name__ == "__main__":
-    print(json.dumps(SCENARIOS[sys.argv[1]]()))
+    each_in_a_child(SCENARIOS, sys.argv[1:])

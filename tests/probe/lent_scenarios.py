@@ -1,11 +1,8 @@
 """Trainings that are lent workers; run under the probe by test_probe_lent, which plays the node.
 
-Usage: lent_scenarios.py NAME. Prints one JSON object.
+Usage: python -m tests.probe.lent_scenarios NAME...
 """
 
-# ruff: noqa: T201 - written as jobs are, each named by what it does
-
-import json
 import os
 import signal
 import sys
@@ -15,6 +12,8 @@ from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+from tests.probe.in_children import each_in_a_child
 
 RUN_DIR = Path(os.environ["DLQUEUE_RUN_DIR"])
 OWN, LENT = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
@@ -146,4 +145,4 @@ def _state(pid: int) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(globals()[sys.argv[1]]()))
+    each_in_a_child(globals(), sys.argv[1:])

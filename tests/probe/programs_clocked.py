@@ -7,8 +7,6 @@ process ids by name.
 # ruff: noqa: D103, T201 - written as jobs are, each named by what it does
 
 import json
-import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
+from tests.probe.in_children import ended_well, import_all_of_torch, in_a_child
 from tests.probe.loader_frame import Numbers
 
 MODEL = torch.nn.Linear(4, 1)
@@ -167,16 +166,8 @@ AGREE: tuple[Callable[[], None], ...] = (
 DISAGREE = (read_ahead, a_few_batches_for_ever, read_for_something_else)
 
 
-def in_a_child(program: Callable[[], None]) -> int:
-    pid = os.fork()
-    if not pid:
-        program()
-        sys.exit()
-    return pid
-
-
 if __name__ == "__main__":
+    import_all_of_torch()
     pids = {program.__name__: in_a_child(program) for program in (*AGREE, *DISAGREE)}
-    faults = [os.waitpid(pid, 0)[1] for pid in pids.values()]
-    assert not any(faults), faults
+    ended_well(*pids.values())
     print(json.dumps(pids))

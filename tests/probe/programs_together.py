@@ -8,7 +8,6 @@ samples and the seconds from asking for its first batch to its last step.
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch.distributed
 import torch.multiprocessing
 from torch.utils.data import DataLoader, DistributedSampler
 
+from tests.probe.in_children import ended_well, import_all_of_torch, in_a_child
 from tests.probe.loader_frame import Numbers
 
 STEP_S = 0.01
@@ -92,13 +92,14 @@ def _rank(rank: int, told: str) -> None:
 
 
 def side_by_side(told: str) -> None:
-    both = [subprocess.Popen([sys.executable, "-m", __spec__.name, "one", told]) for _ in range(2)]
-    assert [process.wait() for process in both] == [0, 0]
+    import_all_of_torch()
+    ended_well(*[in_a_child(one, told) for _ in range(2)])
 
 
 def in_turns(told: str) -> None:
-    for name in ("smaller", "one", "smaller"):
-        subprocess.run([sys.executable, "-m", __spec__.name, name, told], check=True)
+    import_all_of_torch()
+    for program in (smaller, one, smaller):
+        ended_well(in_a_child(program, told))
 
 
 def folds(told: str) -> None:

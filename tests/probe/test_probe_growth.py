@@ -1,33 +1,28 @@
 """Workers are added to an iterator in the middle of its pass, and nothing else changes."""
 
-import json
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-SCRIPT = str(Path(__file__).parent / "growth_scenarios.py")
-Environment = Callable[..., dict[str, str]]
-Python = Callable[..., subprocess.CompletedProcess[str]]
+from tests.probe.conftest import Environment, Python
+from tests.probe.in_children import answers
+
+NAMES = ("new_each_epoch", "behind_none", "persistent", "set_up_first", "spawned_ones_wait")
 Grown = Callable[[str], dict[str, Any]]
 
 
-@pytest.fixture
-def grown(tmp_path: Path, environment: Environment, python: Python) -> Grown:
+@pytest.fixture(scope="module")
+def grown(
+    tmp_path_factory: pytest.TempPathFactory, environment: Environment, python: Python
+) -> Grown:
     """What a scenario says of itself under the probe, started with one worker at work."""
-
-    def run(name: str) -> dict[str, Any]:
-        env = environment(tmp_path / "run", DLQUEUE_NUM_WORKERS="1", PYTHONWARNINGS="ignore")
-        done = python([SCRIPT, name], env)
-        assert (done.returncode, done.stderr) == (0, "")
-        (path,) = (tmp_path / "run").glob("summary-*.json")
-        assert json.loads(path.read_text())["faults"] == []
-        assert not list((tmp_path / "run").glob("fetch-*"))
-        return dict(json.loads(done.stdout))
-
-    return run
+    run_dir = tmp_path_factory.mktemp("grown") / "run"
+    env = environment(run_dir, DLQUEUE_NUM_WORKERS="1", PYTHONWARNINGS="ignore")
+    done = python(["-m", "tests.probe.growth_scenarios", *NAMES], env)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = answers(done.stdout, run_dir)
+    return lambda name: dict(told[name][0])
 
 
 @pytest.mark.parametrize("name", ["new_each_epoch", "behind_none"])

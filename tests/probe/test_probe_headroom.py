@@ -1,38 +1,17 @@
 """Headroom: workers that start idle and are moved by the gate file while a real training runs."""
 
-import json
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-SCRIPT = str(Path(__file__).parent / "headroom_scenarios.py")
-Environment = Callable[..., dict[str, str]]
-Python = Callable[..., subprocess.CompletedProcess[str]]
+from tests.probe.conftest import Environment, Python
+from tests.probe.in_children import answers
+
+PROGRAM = ("-m", "tests.probe.headroom_scenarios")
 Run = Callable[..., tuple[Any, list[dict[str, Any]]]]
 HEADROOM = {"DLQUEUE_MAX_WORKERS": "8", "PYTHONWARNINGS": "ignore"}
 MIB = 1024 * 1024
-
-
-@pytest.fixture
-def scenario(tmp_path: Path, environment: Environment, python: Python) -> Run:
-    """What a scenario says under the probe with headroom for eight, and its loaders' rows."""
-
-    def run(name: str, **extra: str) -> tuple[Any, list[dict[str, Any]]]:
-        env = environment(tmp_path / "run", **{**HEADROOM, **extra})
-        done = python([SCRIPT, name], env)
-        assert (done.returncode, done.stderr) == (0, "")
-        (path,) = (tmp_path / "run").glob("summary-*.json")
-        summary = json.loads(path.read_text())
-        path.unlink()  # a next scenario is a job of its own
-        (tmp_path / "run" / "workers").unlink(missing_ok=True)
-        assert summary["faults"] == []
-        assert not list((tmp_path / "run").glob("fetch-*"))
-        return json.loads(done.stdout), summary["loaders"]
-
-    return run
 
 
 EXPECTED = {
@@ -48,6 +27,27 @@ EXPECTED = {
     "iterable": [True, True],
     "nothing": [True, 0],
 }
+
+
+@pytest.fixture(scope="module")
+def scenario(
+    tmp_path_factory: pytest.TempPathFactory, environment: Environment, python: Python
+) -> Run:
+    """What a scenario says under the probe with headroom for eight, and its loaders' rows."""
+    done: dict[Any, Any] = {}
+
+    def run(name: str, **extra: str) -> tuple[Any, list[dict[str, Any]]]:
+        key = tuple(extra.items())
+        if key not in done:
+            names = [name] if extra else [*EXPECTED, "two_that_wait"]
+            folder = tmp_path_factory.mktemp("headroom") / "run"
+            ran = python([*PROGRAM, *names], environment(folder, **{**HEADROOM, **extra}))
+            assert (ran.returncode, ran.stderr) == (0, "")
+            done[key] = answers(ran.stdout, folder)
+        said, summary = done[key][name]
+        return said, summary["loaders"]
+
+    return run
 
 
 @pytest.mark.parametrize(("name", "expected"), EXPECTED.items())

@@ -1,37 +1,31 @@
 """Lent workers in the user's loader: at idle priority, and at work only where cores are lent."""
 
-import json
 import os
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-SCRIPT = str(Path(__file__).parent / "lent_scenarios.py")
-Environment = Callable[..., dict[str, str]]
-Python = Callable[..., subprocess.CompletedProcess[str]]
+from tests.probe.conftest import Environment, Python
+from tests.probe.in_children import answers
+
+TWO_CORES = len(os.sched_getaffinity(0)) > 1
+NAMES = ("no_file_that_counts", *("lent_and_taken_back", "stopped_and_killed")[: 2 * TWO_CORES])
 Run = Callable[[str], dict[str, Any]]
 
 
-@pytest.fixture
-def run(tmp_path: Path, environment: Environment, python: Python) -> Run:
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, environment: Environment, python: Python) -> Run:
     """What a scenario says of itself under the probe."""
-
-    def scenario(name: str) -> dict[str, Any]:
-        env = environment(tmp_path / "run", DLQUEUE_LENT="1", PYTHONWARNINGS="ignore")
-        done = python([SCRIPT, name], env)
-        assert (done.returncode, done.stderr) == (0, "")
-        (path,) = (tmp_path / "run").glob("summary-*.json")
-        assert json.loads(path.read_text())["faults"] == []
-        assert not list((tmp_path / "run").glob("fetch-*"))
-        return dict(json.loads(done.stdout))
-
-    return scenario
+    run_dir = tmp_path_factory.mktemp("lent") / "run"
+    env = environment(run_dir, DLQUEUE_LENT="1", PYTHONWARNINGS="ignore")
+    done = python(["-m", "tests.probe.lent_scenarios", *NAMES], env)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = answers(done.stdout, run_dir)
+    return lambda name: dict(told[name][0])
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+@pytest.mark.skipif(not TWO_CORES, reason="needs two cores")
 def test_a_lent_worker_works_while_it_has_cores(run: Run) -> None:
     """Every sample once and in order; before its cores come, and after they went, it idles."""
     answer = run("lent_and_taken_back")
@@ -45,7 +39,7 @@ def test_a_file_that_is_no_loan_changes_nothing(run: Run) -> None:
     assert run("no_file_that_counts") == {"in_order": True, "workers": 1}
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+@pytest.mark.skipif(not TWO_CORES, reason="needs two cores")
 def test_a_lent_worker_that_runs_no_more_holds_nobody(run: Run) -> None:
     """Stopped for good or killed while it holds batches: all come, in order and once, by others.
 

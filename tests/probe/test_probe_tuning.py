@@ -1,8 +1,5 @@
 """A loader finds its own worker count in its first run, and delivers what it always did."""
 
-import json
-import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,35 +7,51 @@ from typing import Any
 import pytest
 
 from slurm_ext.probe.tuner.autotune import LEAST_WAIT
+from tests.probe.conftest import Environment, Python
+from tests.probe.in_children import answers
 
-HERE = Path(__file__).parent
-Environment = Callable[..., dict[str, str]]
-Python = Callable[..., subprocess.CompletedProcess[str]]
-Tuned = Callable[..., tuple[dict[str, Any], dict[str, Any]]]
 ON = {"DLQUEUE_AUTOTUNE": "1", "PYTHONWARNINGS": "ignore"}
+NAMES = (
+    "waits_at_home",
+    "waits_with_one",
+    "short_epochs",
+    "does_not_wait",
+    "has_too_many",
+    "stream",
+    "draws_with_a_seed",
+    "ruled_by_a_file",
+)
+Told = dict[str, tuple[dict[str, Any], dict[str, Any]]]
+Ran = Callable[..., Told]
 
 
-@pytest.fixture
-def tuned(tmp_path: Path, environment: Environment, python: Python) -> Tuned:
-    """What a scenario says of itself, and its loader's row in the summary."""
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory, environment: Environment, python: Python) -> Ran:
+    """What scenarios say of themselves, and their loaders' rows in the summaries."""
 
-    def run(name: str, **extra: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        run_dir = Path(tempfile.mkdtemp(dir=tmp_path))
-        env = environment(run_dir, **{**ON, **extra})
-        done = python([str(HERE / "tuned_scenarios.py"), name], env)
+    def run(*names: str, **extra: str) -> Told:
+        run_dir = tmp_path_factory.mktemp("tuned") / "run"
+        words = ["-m", "tests.probe.tuned_scenarios", *names]
+        done = python(words, environment(run_dir, **{**ON, **extra}))
         assert (done.returncode, done.stderr) == (0, "")
-        (path,) = run_dir.glob("summary-*.json")
-        summary = json.loads(path.read_text())
-        assert summary["faults"] == []
-        return json.loads(done.stdout), summary["loaders"][0]
+        told = answers(done.stdout, run_dir)
+        return {name: (said, summary["loaders"][0]) for name, (said, summary) in told.items()}
 
     return run
 
 
-def _unhindered(tuned: Tuned, name: str, own: int) -> tuple[dict[str, Any], dict[str, Any]]:
+@pytest.fixture(scope="module")
+def tuned(ran: Ran) -> Told:
+    """Each scenario, by its name."""
+    return ran(*NAMES)
+
+
+def _unhindered(
+    tuned: Told, ran: Ran, name: str, own: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """A run that does not wait as written: one that is robbed of its core does, and is helped."""
-    for _ in range(2):
-        answer, row = tuned(name)
+    for again in (False, True):
+        answer, row = (ran(name) if again else tuned)[name]
         waits = [one["wait"] for one in row["tuned"]["rates"] if one["workers"] == own]
         if waits and waits[0] <= LEAST_WAIT:
             return answer, row
@@ -46,31 +59,31 @@ def _unhindered(tuned: Tuned, name: str, own: int) -> tuple[dict[str, Any], dict
 
 
 @pytest.mark.parametrize("name", ["waits_at_home", "waits_with_one"])
-def test_one_that_waits_gets_the_workers_it_needs(tuned: Tuned, name: str) -> None:
+def test_one_that_waits_gets_the_workers_it_needs(tuned: Told, name: str) -> None:
     """80 ms of waiting for a step of 20: four workers or a few more, whatever it began with."""
-    answer, row = tuned(name)
+    answer, row = tuned[name]
     assert answer["in_order"]
     assert answer["most"] >= 3
     assert 1 < len(row["tuned"]["rates"]) <= 9
 
 
-def test_short_epochs_are_measured_whole(tuned: Tuned) -> None:
+def test_short_epochs_are_measured_whole(tuned: Told) -> None:
     """Epochs of a second, each with workers of its own: more than the author's count is tried."""
-    answer, row = tuned("short_epochs")
+    answer, row = tuned["short_epochs"]
     assert answer["in_order"]
     assert len(row["tuned"]["rates"]) > 1
 
 
-def test_one_that_does_not_wait_is_left_alone(tuned: Tuned) -> None:
+def test_one_that_does_not_wait_is_left_alone(tuned: Told, ran: Ran) -> None:
     """No worker is ever started, and one count was measured."""
-    answer, row = _unhindered(tuned, "does_not_wait", own=0)
+    answer, row = _unhindered(tuned, ran, "does_not_wait", own=0)
     assert answer == {"in_order": True, "most": 0}
     assert (row["method"], [one["workers"] for one in row["tuned"]["rates"]]) == ("own", [0])
 
 
-def test_fewer_work_where_the_same_rate_comes_from_fewer(tuned: Tuned) -> None:
+def test_fewer_work_where_the_same_rate_comes_from_fewer(tuned: Told, ran: Ran) -> None:
     """Eight that work a quarter of one worker's time: a few stay, and the rate with them."""
-    answer, row = _unhindered(tuned, "has_too_many", own=8)
+    answer, row = _unhindered(tuned, ran, "has_too_many", own=8)
     assert answer["in_order"]
     assert row["tuned"]["workers"] <= 4
 
@@ -82,23 +95,23 @@ def test_fewer_work_where_the_same_rate_comes_from_fewer(tuned: Tuned) -> None:
         ("draws_with_a_seed", "pinned seeds (DLQUEUE_SEEDED=allow lifts this)"),
     ],
 )
-def test_what_is_left_alone_is_left_alone(tuned: Tuned, name: str, why: str) -> None:
+def test_what_is_left_alone_is_left_alone(tuned: Told, name: str, why: str) -> None:
     """The probe's refusals hold for the tuner: nothing starts, and the summary says why."""
-    answer, row = tuned(name)
+    answer, row = tuned[name]
     assert answer == {"in_order": True, "most": 0}
     assert row["left_alone"] == why
 
 
-def test_the_file_decides_while_it_is_there(tuned: Tuned) -> None:
+def test_the_file_decides_while_it_is_there(tuned: Told) -> None:
     """Two, as it says, and the tuner measures nothing."""
-    answer, row = tuned("ruled_by_a_file")
+    answer, row = tuned["ruled_by_a_file"]
     assert (answer["in_order"], row["gate"]) == (True, 2)
     assert row["tuned"]["rates"] == []
 
 
-def test_the_users_word_wins(tuned: Tuned) -> None:
+def test_the_users_word_wins(ran: Ran) -> None:
     """DLQUEUE_AUTOTUNE=0: as written."""
-    answer, row = tuned("short_epochs", DLQUEUE_AUTOTUNE="0")
+    answer, row = ran("short_epochs", DLQUEUE_AUTOTUNE="0")["short_epochs"]
     assert (answer["most"], row["method"], row["tuned"]) == (0, "own", None)
 
 

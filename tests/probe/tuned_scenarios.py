@@ -1,10 +1,10 @@
 """Trainings that tune themselves in their first run; run under the probe by test_probe_tuning.py.
 
-Usage: tuned_scenarios.py NAME. Prints one JSON object. All work is waiting, so that a busy machine
+Usage: python -m tests.probe.tuned_scenarios NAME... All work is waiting, so that a busy machine
 changes little; a search is given the time that it needs there.
 """
 
-# ruff: noqa: D101, D103, T201 - written as jobs are, each named by what it does
+# ruff: noqa: D101, D103 - written as jobs are, each named by what it does
 
 import json
 import multiprocessing
@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from tests.probe.in_children import each_in_a_child
 
 GATE = Path(os.environ["DLQUEUE_RUN_DIR"], "workers")
 
@@ -80,8 +82,10 @@ def does_not_wait() -> Any:
 
 def settled() -> bool:
     """Whether the summary, which the probe writes every few seconds, names a count."""
-    rows = [json.loads(one.read_text())["loaders"][0] for one in GATE.parent.glob("summary-*.json")]
-    return any(row["tuned"]["workers"] is not None for row in rows)
+    summary = GATE.with_name(f"summary-{os.getpid()}.json")
+    if not summary.exists():
+        return False
+    return json.loads(summary.read_text())["loaders"][0]["tuned"]["workers"] is not None
 
 
 def has_too_many() -> Any:
@@ -104,4 +108,4 @@ def ruled_by_a_file() -> Any:
 
 
 if __name__ == "__main__":
-    print(json.dumps(globals()[sys.argv[1]]()))
+    each_in_a_child(globals(), sys.argv[1:])
