@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Task = Callable[[], None]
+
 LEISURE_S = 1.0  # of a program: what runs longer waits for nothing that is done meanwhile
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what a shell returns
 _FORWARDED = (
@@ -41,37 +43,42 @@ class Child:
             raise
         self._usage = None
 
-    def wait(self, meanwhile: Callable[[], None] | None = None) -> int:
+    def wait(self, at_once: Task | None = None, at_leisure: Task | None = None) -> int:
         """Hand on what is sent to us alone, until it ends; its status as waitpid has it.
 
-        `meanwhile` is called once, where the program takes longer than LEISURE_S: it can wait.
+        `at_once` is called while it starts, `at_leisure` once it has run for LEISURE_S.
         """
+        _quietly(at_once)
         while True:
             pid, status, self._usage = os.wait4(self.pid, os.WNOHANG)  # type: ignore[assignment]  # a tuple whose items differ
             if pid:
                 return status
-            received = self._received(meanwhile)
+            received = self._received(at_leisure)
             if received is None:
-                meanwhile = None
+                _quietly(at_leisure)
+                at_leisure = None
             elif received.si_signo != signal.SIGCHLD and _ours_alone(received):
                 os.kill(self.pid, received.si_signo)
 
-    def _received(self, meanwhile: Callable[[], None] | None) -> signal.struct_siginfo | None:
-        """The next signal; None once `meanwhile` was called."""
-        if meanwhile is None:
+    def _received(self, at_leisure: Task | None) -> signal.struct_siginfo | None:
+        """The next signal; None if there is something to do at leisure, and nothing came."""
+        if at_leisure is None:
             return signal.sigwaitinfo(self._signals)
-        received = signal.sigtimedwait(self._signals, LEISURE_S)
-        if received is None:
-            try:
-                meanwhile()
-            except Exception:  # noqa: S110 (the program comes first: what fails here fails at its end)
-                pass
-        return received
+        return signal.sigtimedwait(self._signals, LEISURE_S)
 
     def cpu_s(self) -> tuple[float, float]:
         """CPU seconds of it and its children that ended before: user, system."""
         usage: os.struct_rusage | None = self._usage  # type: ignore[name-defined]  # typeshed hides it
         return (usage.ru_utime, usage.ru_stime) if usage else (0.0, 0.0)
+
+
+def _quietly(task: Task | None) -> None:
+    """Call it; the program comes first: what fails here fails again at its end."""
+    try:
+        if task:
+            task()
+    except Exception:  # noqa: S110 (as above)
+        pass
 
 
 def _ours_alone(received: signal.struct_siginfo) -> bool:

@@ -94,7 +94,7 @@ def _probed(argv: list[str], flags: list[str]) -> int:
             child = Child(argv, watched.env)
         except OSError as error:
             return not_started(argv[0], error)
-        status = child.wait(_prepare_end)
+        status = child.wait(_prepare_end, _prepare_training_end)
         document = watched.ended(status, child.cpu_s())
     number = own_history.keep(own, document)
     settled.remember(own, argv, work_dir, document["record"]["probe"]["summaries"])
@@ -104,11 +104,20 @@ def _probed(argv: list[str], flags: list[str]) -> int:
 
 
 def _prepare_end() -> None:
-    """Import what a training's end needs, while nobody waits for it."""
-    from slurm_ext.cli.run import advice, end_line  # noqa: F401 (for the time that it takes)
-    from slurm_ext.core.stalls import step_split  # noqa: F401 (as above)
-    from slurm_ext.node.record import reader, summaries  # noqa: F401 (as above)
-    from slurm_ext.questions.explain import probe  # noqa: F401 (as above)
+    """Import what each program's end needs, while this one starts."""
+    import pwd  # noqa: F401 (for the time that it takes, as all below)
+    import shlex  # noqa: F401
+
+    from slurm_ext.cli.run import advice, end_line  # noqa: F401
+    from slurm_ext.node.common import removal  # noqa: F401
+    from slurm_ext.node.record import fields, summaries  # noqa: F401
+    from slurm_ext.questions.explain import probe  # noqa: F401
+
+
+def _prepare_training_end() -> None:
+    """Import what a training's end needs besides, when the program has run for a while."""
+    from slurm_ext.core.stalls import step_split  # noqa: F401 (for the time that it takes)
+    from slurm_ext.node.record import reader  # noqa: F401 (as above)
     from slurm_ext.report import formatting  # noqa: F401 (as above)
 
 

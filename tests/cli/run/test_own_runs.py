@@ -140,7 +140,7 @@ def test_what_fails_meanwhile_leaves_the_program_alone() -> None:
     code = (
         "import os; from slurm_ext.cli.run import child; child.LEISURE_S = 0.01;"
         "started = child.Child(['sh', '-c', 'sleep 0.3; exit 3'], dict(os.environ));"
-        "print(os.waitstatus_to_exitcode(started.wait(lambda: 1 / 0)))"
+        "print(os.waitstatus_to_exitcode(started.wait(lambda: 1 / 0, lambda: 1 / 0)))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("3\n", "")
