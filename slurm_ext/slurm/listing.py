@@ -55,6 +55,17 @@ def read_config(text: str) -> dict[str, str]:
     return {key: value for key, value in config.items() if value not in _NONE}
 
 
+def keeps_cores(config: Mapping[str, str]) -> bool:
+    """Return True if Slurm keeps each job on its own cores, by a cpuset or by affinity."""
+    names = {name.strip().removeprefix("task/") for name in config.get("TaskPlugin", "").split(",")}
+    return "affinity" in names or ("cgroup" in names and constrains_cores(config))
+
+
+def constrains_cores(config: Mapping[str, str]) -> bool:
+    """Return the word of cgroup.conf, which holds for task/cgroup alone."""
+    return config.get("ConstrainCores", "no").lower() == "yes"
+
+
 def read_gres(text: str) -> dict[str, int]:
     """Counts of a node's Gres=, by kind and by type: gpu:a100:2 is gpu 2 and gpu:a100 2."""
     counts: dict[str, int] = {}

@@ -25,6 +25,7 @@ class PartitionRules:
     mem_per_node_mib: int | None = None
     def_mem_per_cpu_mib: int | None = None
     max_mem_per_cpu_mib: int | None = None
+    keeps_cores: bool = True  # jobs on cores of their own; False: they compute on each other's
     allowance: "JobAllowance" = field(
         default_factory=_no_limits
     )  # of the job's association and QOS

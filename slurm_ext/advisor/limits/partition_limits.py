@@ -60,6 +60,7 @@ def _narrowest(rules: list[PartitionRules]) -> PartitionRules:
         mem_per_node_mib=_least(r.mem_per_node_mib for r in rules),
         def_mem_per_cpu_mib=max(r.def_mem_per_cpu_mib or 0 for r in rules) or None,
         max_mem_per_cpu_mib=_least(r.max_mem_per_cpu_mib for r in rules),
+        keeps_cores=all(r.keeps_cores for r in rules),
     )
 
 

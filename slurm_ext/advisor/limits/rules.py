@@ -10,6 +10,7 @@ from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.settings.slurm_place import slurm_bin
 from slurm_ext.slurm import CommandClient, NodeInfo, PartitionInfo, SlurmClient
 from slurm_ext.slurm.allowances import Allowances
+from slurm_ext.slurm.listing import keeps_cores
 
 _HIDING = {"jobs", "usage"}  # of PrivateData: either keeps users from others' jobs
 
@@ -57,6 +58,7 @@ def _rules(
         def_mem_per_cpu_mib=partition.def_mem_per_cpu_mib
         or (None if per_node else _mib(config, "DefMemPerCPU")),
         max_mem_per_cpu_mib=partition.max_mem_per_cpu_mib or _mib(config, "MaxMemPerCPU"),
+        keeps_cores=keeps_cores(config),
     )
 
 

@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 
 from slurm_ext.cli.doctor.finding import Finding, judged
+from slurm_ext.slurm.listing import constrains_cores, keeps_cores
 
 _ADVICE = (
-    "on busy nodes a job's rate follows its neighbours, who use its cores: TaskPlugin="
-    "task/affinity,task/cgroup with ConstrainCores=yes in cgroup.conf keeps each job on its own"
+    "on busy nodes a job's rate follows its neighbours, who use its cores, and dlqueue takes no"
+    " CPU or worker that a job would miss there: TaskPlugin=task/affinity,task/cgroup with"
+    " ConstrainCores=yes in cgroup.conf keeps each job on its own"
 )
 
 
 def cores(config: Mapping[str, str]) -> Finding:
     """By `scontrol show config`, which also prints the controller's cgroup.conf."""
     plugins = config.get("TaskPlugin", "(null)")
-    names = {name.strip().removeprefix("task/") for name in plugins.split(",")}
-    constrained = config.get("ConstrainCores", "no").lower() == "yes"
-    kept = "affinity" in names or ("cgroup" in names and constrained)
-    seen = f"TaskPlugin={plugins}, ConstrainCores={'yes' if constrained else 'no'}"
-    return judged("jobs' cores", kept, seen, _ADVICE)
+    constrained = "yes" if constrains_cores(config) else "no"
+    seen = f"TaskPlugin={plugins}, ConstrainCores={constrained}"
+    return judged("jobs' cores", keeps_cores(config), seen, _ADVICE)

@@ -129,7 +129,11 @@ CLUSTER = MemoryClient(
         PartitionInfo(name="all", def_mem_per_node_mib=8000),
         PartitionInfo(name="empty"),
     ),
-    known_config={"DefMemPerCPU": "2000", "MaxMemPerNode": "UNLIMITED"},
+    known_config={
+        "DefMemPerCPU": "2000",
+        "MaxMemPerNode": "UNLIMITED",
+        "TaskPlugin": "task/affinity",
+    },
 )
 
 

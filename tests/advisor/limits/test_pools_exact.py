@@ -41,6 +41,7 @@ def test_the_clusters_rules_are_read_whole() -> None:
             "MaxMemPerCPU": "200",
             "TaskProlog": "/x",
             "JobDefaults": "",
+            "TaskPlugin": "task/affinity",
         },
     )
     rules = read_rules(client)
@@ -67,7 +68,9 @@ def test_the_clusters_rules_are_read_whole() -> None:
             known_config={"DefMemPerCPU": "0", "MaxMemPerCPU": "UNLIMITED"},
         )
     )
-    assert plain.partitions["a"] == PartitionRules(cpus_per_node=8, mem_per_node_mib=800)
+    assert plain.partitions["a"] == PartitionRules(
+        cpus_per_node=8, mem_per_node_mib=800, keeps_cores=False
+    )
     assert (plain.default, plain.task_prolog) == (None, False)
 
 
