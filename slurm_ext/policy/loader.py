@@ -3,7 +3,8 @@
 Bounds decide (DESIGN section 5): a shape is good when its lower bound and its expectation reach
 `target` of those of the shape with the best lower bound. A job whose own shape is good keeps its
 workers, and gives back CPUs where the site allows it. Any other job gets the good shape with the
-fewest cores, then the fewest workers, where that gains enough or frees CPUs.
+fewest cores, then the fewest workers, where that gains enough or frees CPUs. What others on its
+cores would turn into a loss is not done: a change holds in every world, or the job stays.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ MIN_GAIN = 0.05
 FAR_MARGIN = 1.05  # of the lower bound over the present rate, by runs of other arguments
 WORTH = 1.001  # a bound that rises by less is level: plateaus are not climbed step by step
 NO_HELP = 2  # steps up without a better lower bound before the climb ends
+CROWDED = "where other jobs crowd its cores it would be slower for a change"
 
 
 def decide(
@@ -31,19 +33,39 @@ def decide(
     worker_rss_bytes: int | None = None,
     least_cpus: int = 1,
     workers_stay: str | None = None,
+    worlds: Sequence[Callable[[Shape], float]] = (),
 ) -> Decision:
     """The smallest core and then worker count whose lower bound is `target` of the best one.
 
     `may_change_cpus`: never | grow | any. `worker_rss_bytes` None: memory does not limit workers
     (the probe still checks it inside the job). Never predicts less than `target` of the rate that
     the job would have as written, and takes no CPU away below `least_cpus`. `workers_stay`: why
-    its workers cannot be moved; then no CPU is for others.
+    its workers cannot be moved; then no CPU is for others. `worlds`: rates by shape elsewhere, of
+    which a change keeps `target`, too; one that gives CPUs back is tried without that.
     """
     most = most_workers(limits, worker_rss_bytes)
-    cores = core_counts(before.cpus_per_task, limits, may_change_cpus, least_cpus)
-    workers = worker_counts(most)
-    search = _Search(predict, workers, target, short=most < limits.max_workers)
+    search = _Search(predict, worker_counts(most), target, short=most < limits.max_workers)
     written = search.at(before)
+    for least in (least_cpus, before.cpus_per_task):
+        cores = core_counts(before.cpus_per_task, limits, may_change_cpus, least)
+        decision = _choose(search, written, cores, min_gain, workers_stay)
+        after = decision.after
+        if all(rate(after) >= target * rate(before) for rate in worlds if after != before):
+            return decision
+        if after.cpus_per_task >= before.cpus_per_task:
+            break
+    return _leave(written, CROWDED)
+
+
+def _choose(
+    search: "_Search",
+    written: Prediction,
+    cores: Sequence[int],
+    min_gain: float,
+    workers_stay: str | None,
+) -> Decision:
+    """The decision among these core counts."""
+    before, workers = written.shape, search.workers
     if not cores:
         return _leave(written, "no shape fits the limits of its partition and node")
     peaks = search.climb(cores)

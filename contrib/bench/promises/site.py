@@ -50,7 +50,8 @@ class Site:
         self._state, self._jobs = state, 0
         settings = Settings(values={"paths.state_dir": str(state), **_SETTINGS})
         self._advisor = Advisor(settings, Journal(state / "journal"))
-        rules = PartitionRules(cpus_per_node=len(os.sched_getaffinity(0)))
+        cpus = len(os.sched_getaffinity(0))
+        rules = PartitionRules(cpus_per_node=cpus, keeps_cores=False)  # in some surroundings
         self._advisor.rules = ClusterRules(partitions={"main": rules}, default="main")
         self._history = open_history(state / "history.db")
         self._refresher = Refresher(self._advisor, None)

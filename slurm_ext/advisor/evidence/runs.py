@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slurm_ext.advisor.evidence.own_receives import OwnReceives
 from slurm_ext.advisor.evidence.summary import EvidenceSummary, summarize
 from slurm_ext.core.records import (
     MOST_POOLED,
@@ -60,6 +61,7 @@ _INTEGERS = tuple(
     )
 )
 _EMULATED = COLUMNS.index("emulated")
+_WORKERS, _DOUBT = COLUMNS.index("workers"), COLUMNS.index("doubt")
 _ANY_JOB = Submission()
 # What evidence/alike.py looks at of a job.
 _accelerators = attrgetter(
@@ -97,6 +99,7 @@ class RunTable:
         self._codes: dict[str, int] = {}
         self._texts: list[str] = []
         self._users: dict[str | None, int] = {}
+        self.receives = OwnReceives(self._runs_at, self._users)
 
     def __len__(self) -> int:
         return self._size
@@ -122,6 +125,8 @@ class RunTable:
         first, count = self._size, len(values)
         self._owners = np.concatenate((self._owners[:first], owners))
         self._append(values)
+        taught = (values[:, _WORKERS] > 0) & np.isnan(values[:, _DOUBT])
+        self.receives.note(first + np.flatnonzero(taught), owners[taught])
         link = self._link_sorted if first == 0 and count >= _BULK else self._link
         for level in range(len(LEVELS)):
             link(level, keys, first)
@@ -142,26 +147,31 @@ class RunTable:
         job: Submission = _ANY_JOB,
     ) -> EvidenceSummary:
         """The summary of these runs; kept, as the scripts of a sweep rest on the same ones."""
-        mark = (evidence.version, prior, own, _accelerators(job))
+        receives = self.receives.of(job.user_name)
+        mark = (evidence.version, prior, own, _accelerators(job), receives)
         summary = self._summaries.get(mark)
         if summary is None:
             if len(self._summaries) >= _MOST_SUMMARIES:
                 self._summaries.clear()
-            summary = self._summaries[mark] = summarize(evidence, prior, own, job)
+            summary = self._summaries[mark] = summarize(evidence, prior, own, job, receives)
         return summary
 
     def chain(self, level: Level, head: int) -> list[LoaderRun]:
         """At most NEWEST runs of a key from its row `head` on, newest first."""
-        walk, cache = self._walk(self._prev[LEVELS.index(level)], head), self._cache
+        walk = self._walk(self._prev[LEVELS.index(level)], head)
         if level in POOLED_LEVELS:
             walked = list(islice(walk, _MOST_WALKED))
             rows = [walked[at] for at in fair_rows(self._owners[walked].tolist(), MOST_POOLED)]
         else:
             rows = list(islice(walk, NEWEST))
+        return self._runs_at(rows)
+
+    def _runs_at(self, rows: Sequence[int]) -> list[LoaderRun]:
+        cache = self._cache
         missing = [row for row in rows if row not in cache]
         if len(cache) + len(missing) > _MOST_CACHED:
             cache.clear()
-            missing = rows
+            missing = list(rows)
         if missing:
             values = self._values[missing].tolist()
             cache.update(

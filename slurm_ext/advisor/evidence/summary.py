@@ -19,6 +19,7 @@ from slurm_ext.advisor.evidence.alike import (
 from slurm_ext.advisor.evidence.job_ranks import ranks_by_others
 from slurm_ext.advisor.evidence.objections import busy_cores, nearest_runs, refusal
 from slurm_ext.advisor.evidence.whole_run import WholeRun, whole_run_of
+from slurm_ext.core.gpu_request import tasks_of
 from slurm_ext.core.records import OWN_LEVELS, POOLED_LEVELS, Level, LoaderRun, Submission
 from slurm_ext.model.throughput.evidence_checks import (
     evidence_flag,
@@ -29,6 +30,7 @@ from slurm_ext.model.throughput.evidence_checks import (
 
 if TYPE_CHECKING:  # the model is imported with the first evidence: `predict` starts without it
     from slurm_ext.model.throughput.estimate import Estimate, Prior
+    from slurm_ext.model.throughput.receiving import ReceiveTimes
 
 Evidence = Mapping[Level, Sequence[LoaderRun]]
 Known = TypeVar("Known")
@@ -60,27 +62,31 @@ def summarize(
     prior: "Prior | None",
     own: Sequence[Level] = OWN_LEVELS,
     job: Submission = _ANY_JOB,
+    receives: "ReceiveTimes" = (),
 ) -> EvidenceSummary:
     """The summary of the newest runs by level that are like `job`, with the serving model's prior.
 
-    `own`: levels that are enough to change a job; the others answer where they are not.
+    `own`: levels that are enough to change a job; the others answer where they are not. `receives`:
+    what its user's other runs show of receiving batches.
     """
     if array_differs(evidence, job):
         return _none(evidence, f"the tasks of its array differ: {what_differs(_nearest(evidence))}")
     near = alike(evidence, job)
     mine = only(near.evidence, own)
-    estimated = (_estimate(mine, None) or _of_newest(mine)) if mine else None
+    estimated = (_estimate(mine, None, receives) or _of_newest(mine, receives)) if mine else None
     if estimated is not None:
         why = why_not_acting(estimated.level, usable_runs(mine[estimated.level]))
         wider = _widened(estimated, near.accel_sd)
-        return replace(_summary(mine, wider), why_advice=why)
+        return replace(_summary(mine, wider, tasks_of(job)), why_advice=why)
     every = only(near.evidence, (*own, *POOLED_LEVELS))
-    estimated = _estimate(every, prior) if every or prior else None
+    estimated = _estimate(every, prior, receives) if every or prior else None
     if estimated is not None:
         wider = _widened(estimated, near.accel_sd)
         others = _nearest(only(every, POOLED_LEVELS))
         ranks = ranks_by_others(job, _nearest(mine), others)
-        return replace(_summary(every, wider), of_others=True, whole=WholeRun(ranks))
+        tasks = tasks_of(job)
+        whole = WholeRun(ranks, per_task=-(-ranks // tasks))
+        return replace(_summary(every, wider, tasks), of_others=True, whole=whole)
     why = why_none_left(only(evidence, own), job) or ""
     return _none(every, f"I do not know yet: {why}" if why else why_no_estimate(every))
 
@@ -103,8 +109,9 @@ def prior_of_others(
     return Prior(accel=estimated.accel, wall=estimated.wall, cpu=estimated.cpu)
 
 
-def _summary(evidence: Evidence, estimated: "Estimate") -> EvidenceSummary:
-    return replace(_none(evidence, ""), estimate=estimated, whole=_whole(evidence, estimated))
+def _summary(evidence: Evidence, estimated: "Estimate", tasks: int) -> EvidenceSummary:
+    whole = whole_run_of(evidence.get(estimated.level, ()), tasks)
+    return replace(_none(evidence, ""), estimate=estimated, whole=whole)
 
 
 def _none(evidence: Evidence, why: str) -> EvidenceSummary:
@@ -127,23 +134,21 @@ def _nearest(evidence: Evidence) -> Sequence[LoaderRun]:
     return next((evidence[level] for level in _OF_ITS_KIND if evidence.get(level)), ())
 
 
-def _of_newest(evidence: Evidence) -> "Estimate | None":
+def _of_newest(evidence: Evidence, receives: "ReceiveTimes") -> "Estimate | None":
     """The estimate of the newest runs of the nearest level, as older ones are of another time."""
     level = next((level for level in _OF_ITS_KIND if usable_runs(evidence.get(level, ()))), None)
     if level is None or evidence_flag(evidence) is not None:
         return None
     newest = usable_runs(evidence[level])[:AGREEING]
-    return _estimate({level: newest}, None) if len(newest) == AGREEING else None
+    return _estimate({level: newest}, None, receives) if len(newest) == AGREEING else None
 
 
-def _estimate(evidence: Evidence, prior: "Prior | None") -> "Estimate | None":
+def _estimate(
+    evidence: Evidence, prior: "Prior | None", receives: "ReceiveTimes" = ()
+) -> "Estimate | None":
     from slurm_ext.model.throughput.estimate import estimate
 
-    return estimate(evidence, prior)
-
-
-def _whole(evidence: Evidence, estimated: "Estimate") -> WholeRun:
-    return whole_run_of(evidence.get(estimated.level, ()))
+    return estimate(evidence, prior, receives)
 
 
 def usual_workers(evidence: Evidence) -> int:

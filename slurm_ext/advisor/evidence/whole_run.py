@@ -11,7 +11,7 @@ seconds that is a notable share of the run, so that its doubt widens the interva
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import hypot
 from typing import TYPE_CHECKING
@@ -36,10 +36,12 @@ class WholeRun:
     beside_s: float = 0.0
     start_s: float = 0.0  # for one worker that starts alone
     start_factor: float = START_FACTOR
+    per_task: int = 1  # of its training processes, which share a task's cores
 
     def of(self, steady: Prediction, node_cores: float | None = None) -> Prediction:
         """The prediction for the whole run; `steady` where nothing is beside."""
-        cores = min(steady.shape.cpus_per_task, node_cores or steady.shape.cpus_per_task)
+        cpus = steady.shape.cpus_per_task
+        cores = min(cpus, node_cores or cpus) / self.per_task
         starts_s = self.start_s * starts(steady.shape.num_workers, cores)
         lost_s = self.beside_s + starts_s
         if not lost_s:
@@ -81,24 +83,30 @@ def whole_run_predictor(
     """Predict each shape once: all jobs that rest on the same runs ask for the same few."""
     from slurm_ext.model.throughput.estimate import shape_predictor
 
-    steady = shape_predictor(estimated, node_cores=node_cores, factor=factor)
+    steady = shape_predictor(
+        estimated, node_cores=node_cores, factor=factor, processes=whole.per_task
+    )
     if not (whole.beside_s or whole.start_s):
         return lru_cache(maxsize=_MOST_SHAPES)(steady)
     return lru_cache(maxsize=_MOST_SHAPES)(lambda shape: whole.of(steady(shape), node_cores))
 
 
-def whole_run_of(runs: Sequence[LoaderRun]) -> WholeRun:
-    """Read it off a job's own runs, newest first; nothing where none knows its whole rate."""
+def whole_run_of(runs: Sequence[LoaderRun], tasks: int = 1) -> WholeRun:
+    """Read it off a job's own runs, newest first; nothing where none knows its whole rate.
+
+    `tasks`: of the job.
+    """
     known = [run for run in runs if run.doubt is None and run.whole_samples_per_s and run.ranks]
     ranks = next((run.ranks for run in runs if run.ranks), 1)
+    whole = WholeRun(ranks, per_task=-(-ranks // tasks))
     if not known:
-        return WholeRun(ranks)
+        return whole
     started = [run for run in known if _started(run)]
-    return WholeRun(
-        ranks,
-        median(map(_beside_s, known)),
-        median(map(_start_s, started or known)),
-        START_FACTOR if started else UNSEEN_START_FACTOR,
+    return replace(
+        whole,
+        beside_s=median(map(_beside_s, known)),
+        start_s=median(map(_start_s, started or known)),
+        start_factor=START_FACTOR if started else UNSEEN_START_FACTOR,
     )
 
 

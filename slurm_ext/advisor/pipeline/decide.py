@@ -5,7 +5,7 @@ and the floors below which a job is hurt; what the mode lets through is respond.
 other users' runs say something, or earlier outcomes were not as predicted, `act` is `advise`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from slurm_ext.advisor.evidence.summary import (
     summarize,
 )
 from slurm_ext.advisor.evidence.whole_run import WholeRun, whole_run_predictor
+from slurm_ext.advisor.evidence.worlds import World, told, worlds_of
 from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, floor_for, limits_for
 from slurm_ext.advisor.limits.eligible import (
     of_another_job,
@@ -39,6 +40,7 @@ from slurm_ext.core.settings.document import Settings
 if TYPE_CHECKING:  # imported with the first evidence: `dlqueue predict` starts without them
     from slurm_ext.model.scaling.family import Family
     from slurm_ext.model.throughput.estimate import Estimate, Prior
+    from slurm_ext.model.throughput.receiving import ReceiveTimes
 
 _NO_EDITS = Edits()
 _ALONE = WholeRun()
@@ -55,6 +57,7 @@ class DecisionContext:
     factor: float = 1.0  # widens every interval (model/throughput/calibration.py)
     stopped: str = ""  # why nothing acts on it (advisor/evidence/standing.py); empty: act
     family: "Family | None" = None  # how trainings of this site grow with GPUs
+    receives: "ReceiveTimes" = ()  # by the user's other runs (model/throughput/receiving.py)
     summary: EvidenceSummary | None = None  # of the evidence; None: not made yet
 
 
@@ -87,7 +90,9 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
     if why is not None:
         return Recommendation(mode=mode, why=why)
     own = ACTING_LEVELS[context.settings["policy.evidence_of"]]
-    summary = context.summary or summarize(context.evidence, context.prior, own, job)
+    summary = context.summary or summarize(
+        context.evidence, context.prior, own, job, context.receives
+    )
     estimated = summary.estimate
     of_others = summary.of_others and estimated is not None
     advice = "by other users' runs" if of_others else summary.why_advice
@@ -180,6 +185,15 @@ def _loader_decision(
     may_change = settings["policy.change_explicit"] if explicit else "any"
     if far and may_change == "any":  # no job gives up cores for what other arguments needed
         may_change = "grow"
+    kept = context.rules is None or context.rules.keeps_cores
+    worlds: Sequence[World] = ()
+    if estimated.most_others or not kept:
+        worlds = worlds_of(
+            estimated,
+            summary.whole,
+            node_cores=summary.node_cores or limits.node_cores,
+            shared_by=None if kept else before.cpus_per_task,
+        )
     chosen = loader.decide(
         before,
         predict,
@@ -189,12 +203,13 @@ def _loader_decision(
         # With unknown rules, the default memory per CPU and its maximum are unknown too. Beside
         # other jobs on its cores a job that waits is no job that needs fewer, or that more help.
         may_change_cpus="never" if context.rules is None or estimated.others else str(may_change),
-        worker_rss_bytes=estimated.worker_rss_bytes,
+        worker_rss_bytes=(estimated.worker_rss_bytes or 0) * summary.whole.per_task or None,
+        worlds=worlds,
         **bounds,
     )
-    if chosen.action != "change" or chosen.after.cpus_per_task >= before.cpus_per_task:
-        return chosen
-    return _above_floor(chosen, floor_for(job, context.rules), predict)
+    if chosen.action == "change" and chosen.after.cpus_per_task < before.cpus_per_task:
+        chosen = _above_floor(chosen, floor_for(job, context.rules), predict)
+    return told(chosen, worlds) if worlds else chosen
 
 
 def _too_few(runs: int, least: int) -> str:

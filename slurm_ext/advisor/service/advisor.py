@@ -245,6 +245,7 @@ class Advisor:
             rules=self._rules_for(job),
             factor=standing.factor,
             stopped=standing.stopped,
+            receives=runs.receives.of(user),
             summary=summary,
         )
 

@@ -6,14 +6,15 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from slurm_ext.advisor.evidence.standing import Standing
     from slurm_ext.advisor.pipeline.decide import DecisionContext
-    from slurm_ext.core.records import Level, Submission
+    from slurm_ext.core.records import Level, LoaderRun, Submission
     from slurm_ext.core.settings.document import Settings
     from slurm_ext.model.duration.predictor import RuntimePrediction
+    from slurm_ext.model.throughput.receiving import ReceiveTimes
 
 MOST_ENDED = 10_000  # jobs that a command without an advisor reads for run times: half a second
 
@@ -45,17 +46,33 @@ def context_from_history(settings: "Settings", job: "Submission") -> "DecisionCo
 
     keys = keys_of(job)
     evidence, factor, stopped = {}, 1.0, ""
+    receives: ReceiveTimes = ()
     if path.exists():
-        from slurm_ext.history.views.lookup import similar_runs
+        from slurm_ext.history.views.lookup import runs_with_workers, similar_runs
 
         user, account = job.user_name, job.account
         evidence = similar_runs(path, keys, user=user, account=account)
         standing = _standing(path, job, keys)
         factor, stopped = standing.factor, standing.stopped
+        receives = _receives(runs_with_workers(path, user))
     prior = _prior(models, job, keys)
     return DecisionContext(
-        settings=settings, evidence=evidence, prior=prior, factor=factor, stopped=stopped
+        settings=settings,
+        evidence=evidence,
+        prior=prior,
+        factor=factor,
+        stopped=stopped,
+        receives=receives,
     )
+
+
+def _receives(runs: "Sequence[LoaderRun]") -> "ReceiveTimes":
+    """Receive times of the user's runs; the model is imported only where there are any."""
+    if not runs:
+        return ()
+    from slurm_ext.model.throughput.receiving import of_user
+
+    return of_user(runs)
 
 
 def _standing(path: "Path", job: "Submission", keys: "Mapping[Level, int]") -> "Standing":

@@ -108,12 +108,14 @@ def _reach(context: DecisionContext, recommendation: Recommendation) -> dict[str
     from slurm_ext.model.throughput.bottleneck import diagnose
     from slurm_ext.policy.max_and_knee import peak
 
-    whole, rss_bytes = recommendation.whole, estimated.worker_rss_bytes
+    whole = recommendation.whole
+    rss_bytes = (estimated.worker_rss_bytes or 0) * whole.per_task or None
     predict = predictor(estimated, context, whole)
     own = None if recommendation.workers_stay is None else decision.before.num_workers
     points = peak(predict, limits, worker_rss_bytes=rss_bytes, own_workers=own)
     cores = node_cores_of(context.evidence)
-    advice = diagnose(estimated, decision.after, limits, node_cores=cores)
+    processes = whole.per_task
+    advice = diagnose(estimated, decision.after, limits, node_cores=cores, processes=processes)
     return {
         "maximum": _point(points.maximum, whole.ranks),
         "knee": _point(points.knee, whole.ranks),

@@ -67,7 +67,7 @@ class LayoutSpeed:
         self._node_cores = node_cores_of(known.evidence)
         self._ranks: dict[tuple[int, int, str | None], _Rank | str] = {}
         self._told: dict[JobLayout, LayoutRate | str] = {}
-        self.believed = estimate(known.evidence, known.prior)
+        self.believed = estimate(known.evidence, known.prior, known.receives)
 
     def at(self, layout: JobLayout) -> LayoutRate | str:
         """The rate, or why it is unknown."""
@@ -129,7 +129,8 @@ class LayoutSpeed:
 
     def _rank(self, layout: JobLayout) -> _Rank | str:
         evidence = of_model(self._known.evidence, layout.gpu_type)
-        believed = estimate(evidence, self._known.prior if layout.gpu_type is None else None)
+        prior = self._known.prior if layout.gpu_type is None else None
+        believed = estimate(evidence, prior, self._known.receives)
         if believed is None:
             if layout.gpu_type is not None:
                 return f"no runs like this one on {layout.gpu_type}"

@@ -59,6 +59,19 @@ def similar_runs(
         return found
 
 
+_WITH_WORKERS = f"""
+SELECT {_COLUMNS} FROM (
+    SELECT id FROM runs WHERE user = ? ORDER BY end_s DESC LIMIT {MOST_WALKED}
+) r JOIN loader_runs l ON l.run = r.id WHERE l.workers > 0 AND l.doubt IS NULL
+ORDER BY l.id DESC LIMIT ?"""
+
+
+def runs_with_workers(path: Path, user: str, limit: int = 16) -> list[LoaderRun]:
+    """The newest sound runs of a user that had workers, newest first. Raises HistoryError."""
+    with closing(reading.connect(path)) as conn, explaining(path):
+        return [_run(row) for row in conn.execute(_WITH_WORKERS, (user, limit))]
+
+
 def _rows(conn: sqlite3.Connection, level: Level, key: int, limit: int) -> list[tuple[Any, ...]]:
     return conn.execute(newest(KEY_OF_LEVEL[level]), (key, limit)).fetchall()
 

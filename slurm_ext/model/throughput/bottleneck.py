@@ -34,17 +34,19 @@ def diagnose(
     limits: ShapeLimits,
     *,
     node_cores: int | None = None,
+    processes: int = 1,
     signs: BottleneckSigns = NO_SIGNS,
 ) -> Advice:
     """Return the first advice at `shape`, or what binds a job from which nothing is removed.
 
-    `node_cores`: cores the machine really has.
+    `node_cores`: cores the machine really has; `processes`: that share the shape's cores.
     """
     cores = min(shape.cpus_per_task, node_cores or shape.cpus_per_task)
     most = min(limits.max_cpus_per_task, limits.node_cores, node_cores or limits.node_cores)
-    point = point_at(known, shape.num_workers, cores)
+    own = cores / processes
+    point = point_at(known, shape.num_workers, own)
     facts = _facts(known, point, shape, signs)
-    facts = replace(facts, cores=cores, most_cores=cores >= most, mem_bytes=limits.mem_bytes)
+    facts = replace(facts, cores=own, most_cores=cores >= most, mem_bytes=limits.mem_bytes)
     return next(iter(first_advice(facts)), None) or _at_best(known, point)
 
 

@@ -126,9 +126,16 @@ def at(curve: Curve, workers: float, cores: float) -> Point:
     return _at(curve, workers, cores)
 
 
-def at_beside(curve: Curve, others: float, workers: float, cores: float) -> Point:
-    """The same where `others` processes for each core always want it."""
-    return _at(*_beside_others(curve, others, workers, cores))
+def at_beside(
+    curve: Curve, others: float, workers: float, cores: float, *, claims: bool = False
+) -> Point:
+    """The same where `others` processes for each core always want it.
+
+    `claims`: each process of its own counts, beyond the cores too, as the kernel counts them.
+    """
+    wanted = _wanted(curve, workers)
+    most = wanted if claims else min(cores, wanted)
+    return _at(*_beside_others(curve, others * cores, most, workers, cores))
 
 
 def _at(curve: Curve, workers: float, cores: float) -> Point:
@@ -161,11 +168,9 @@ def _at(curve: Curve, workers: float, cores: float) -> Point:
 
 
 def _beside_others(
-    curve: Curve, others: float, workers: float, cores: float
+    curve: Curve, theirs: float, wanted: float, workers: float, cores: float
 ) -> tuple[Curve, float, float]:
     """The curve as slow as other jobs' processes make it, the workers, and the cores left."""
-    wanted = min(cores, _wanted(curve, workers))
-    theirs = others * cores
     if wanted + theirs <= cores:
         return curve, workers, cores
     slower = (wanted + theirs) / cores - 1

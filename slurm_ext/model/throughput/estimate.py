@@ -5,17 +5,17 @@ Pure, standard library only: the submit path and `dlqueue predict` pass here.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
 from math import ceil, exp, hypot, inf, log, log2
 
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
 from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.throughput.curve import RECEIVE_S, SLICE_S, Curve, Point, at
 from slurm_ext.model.throughput.evidence_checks import evidence_flag, usable_runs
-from slurm_ext.model.throughput.inversion import InvertedRun, LogNormal, invert
+from slurm_ext.model.throughput.inversion import InvertedRun, LogNormal, invert_once
 from slurm_ext.model.throughput.pooling import NOTHING, pooled
+from slurm_ext.model.throughput.receiving import UNSEEN, ReceiveTimes, machine_of
 from slurm_ext.model.throughput.storage import ceiling, knee
-from slurm_ext.model.throughput.surroundings import others, shares
+from slurm_ext.model.throughput.surroundings import met, others, shares
 
 NEAREST_FIRST = tuple(Level)
 MOST_RUNS = 8  # of one level; the weights of older ones would hardly count
@@ -36,9 +36,6 @@ NEAR = 1.3  # times as many cores: such runs of a step on CPUs are like each oth
 CONTENTION_SD = 0.3  # of the time that the training process waits for busy cores
 # A step on CPUs, for each halving of its cores: threads that outnumber them wait for each other.
 FEWER_CORES_SD = 0.5
-# Of a batch where no run shows it: contrib/bench/curve saw 1 ms, a machine half as fast 5 to 7 ms
-# where workers compute in Python, which lets their other threads answer at its switch interval.
-UNSEEN_RECEIVE_S, UNSEEN_RECEIVE_SD = 0.002, 0.7
 OTHERS_SD = 0.3  # of the log of what other jobs on its cores cost: they come and go
 
 
@@ -77,15 +74,19 @@ class Estimate:
     others: float = 0.0  # processes that crowded each core of the last runs (surroundings.py)
     receive_sd: float = 0.0  # log sd of `receive_s`
     by_other_jobs: bool = False  # such processes that the job's own cannot all be
+    most_others: float = 0.0  # of the most crowded one of all these runs
 
 
 def estimate(
-    evidence: Mapping[Level, Sequence[LoaderRun]], prior: Prior | None = None
+    evidence: Mapping[Level, Sequence[LoaderRun]],
+    prior: Prior | None = None,
+    receives: ReceiveTimes = (),
 ) -> Estimate | None:
     """Estimate from similar runs on each level (newest first); None is "I do not know".
 
     Inconsistent runs are left out (evidence_checks.py, which also says why there is no estimate).
-    Runs that share the cluster only are not enough by themselves; a prior is.
+    Runs that share the cluster only are not enough by themselves; a prior is. `receives`: what the
+    same user's other runs show of receiving batches.
     """
     if evidence_flag(evidence) is not None:
         return None
@@ -96,6 +97,8 @@ def estimate(
         return None
     near = levels[0][1] if levels else []
     known = _pool(levels, prior, knee(ceiling(near), near), count if levels else 0)
+    if known.receive_sd and receives:
+        known = _received_as(known, dict(receives).get(machine_of(near)))
     if max(known.accel.log_sd, known.wall.log_sd) > WIDEST_LOG_SD:
         return None
     return known
@@ -113,25 +116,26 @@ def predict(
 
 
 def shape_predictor(
-    known: Estimate, *, node_cores: int | None = None, factor: float = 1.0
+    known: Estimate, *, node_cores: int | None = None, factor: float = 1.0, processes: int = 1
 ) -> Callable[[Shape], Prediction]:
     """Return `predict` for many shapes; the curve is computed once.
 
-    Where the last runs' cores were crowded, the next one's will be: the rate is that beside as
-    many processes, and the interval reaches up to what cores of its own would give, which is told
-    as a rate of its own where other jobs have to be among them.
+    `processes` of a task share its cores. Where the last runs' cores were crowded, the next one's
+    will be: the rate is that beside as many processes, and the interval reaches up to what cores of
+    its own would give, which is told as a rate of its own where other jobs have to be among them.
     """
-    alone = partial(_predict, known, _curve(known), node_cores, factor)
-    if not known.others:
-        return alone
-    left = shares(_curve(known), known.others, known.seen)
+    curve = curve_of(known)
+    left = shares(curve, known.others, known.seen) if known.others else None
 
-    def beside(shape: Shape) -> Prediction:
-        cores = min(shape.cpus_per_task, node_cores or shape.cpus_per_task)
-        crowded = _beside(alone(shape), left(shape.num_workers, cores), factor)
+    def at_shape(shape: Shape) -> Prediction:
+        cores = min(shape.cpus_per_task, node_cores or shape.cpus_per_task) / processes
+        alone = _predict(known, curve, cores, factor, shape)
+        if left is None:
+            return alone
+        crowded = _beside(alone, left(shape.num_workers, cores), factor)
         return crowded if known.by_other_jobs else replace(crowded, alone_samples_per_s=None)
 
-    return beside
+    return at_shape
 
 
 def _beside(quiet: Prediction, share: float, factor: float) -> Prediction:
@@ -152,7 +156,7 @@ def _beside(quiet: Prediction, share: float, factor: float) -> Prediction:
 
 def core_predictor(known: Estimate, *, factor: float = 1.0) -> Callable[[float, int], Prediction]:
     """Return `predict` for any cores of its own, fractions included, and workers."""
-    curve = _curve(known)
+    curve = curve_of(known)
 
     def at_cores(cores: float, workers: int) -> Prediction:
         shape = Shape(cpus_per_task=max(1, ceil(cores)), num_workers=workers)
@@ -163,13 +167,12 @@ def core_predictor(known: Estimate, *, factor: float = 1.0) -> Callable[[float, 
 
 def point_at(known: Estimate, workers: int, cores: float) -> Point:
     """Return the point of the estimated curve."""
-    return at(_curve(known), workers, cores)
+    return at(curve_of(known), workers, cores)
 
 
 def _predict(
-    known: Estimate, curve: Curve, node_cores: float | None, factor: float, shape: Shape
+    known: Estimate, curve: Curve, cores: float, factor: float, shape: Shape
 ) -> Prediction:
-    cores = shape.cpus_per_task if node_cores is None else min(shape.cpus_per_task, node_cores)
     point = at(curve, shape.num_workers, cores)
     spread = NORMAL_90 * factor * _log_sd(known, point, shape.num_workers, cores)
     rate = point.samples_per_s
@@ -215,7 +218,7 @@ def _pool(
     parameters = (prior.accel, prior.wall, prior.cpu) if prior else (NOTHING, NOTHING, NOTHING)
     efficiency, inverted = EFFICIENCY, list[InvertedRun]()
     for level, runs in reversed(levels):
-        inverted = [_inverted(run) for run in runs]
+        inverted = [invert_once(run) for run in runs]
         free = [one for one, run in zip(inverted, runs, strict=True) if run.workers <= most_workers]
         shown = [one.efficiency for one in free if one.efficiency is not None]
         parameters = _nearer(parameters, inverted, free or inverted, level)
@@ -231,7 +234,7 @@ def _pool(
         efficiency=efficiency,
         main_cpu_s=_mean([one.main_cpu_s for one in inverted if one.threads <= NEAR * fewest]),
         receive_s=_mean(received or [_unseen_receive_s(runs)]),
-        receive_sd=0.0 if received else UNSEEN_RECEIVE_SD,
+        receive_sd=0.0 if received else UNSEEN.log_sd,
         slice_s=_mean([s for one in inverted if (s := one.slice_s) is not None] or [SLICE_S]),
         sample_bytes=(runs[0].sample_bytes if runs else None) or 0.0,
         storage_samples_per_s=ceiling(runs),
@@ -247,10 +250,8 @@ def _pool(
         grows=any(one.grows for one in inverted),
         others=crowd,
         by_other_jobs=theirs,
+        most_others=max(map(met, runs, inverted), default=0.0),
     )
-
-
-_inverted = lru_cache(maxsize=4096)(invert)  # a run never changes, and many jobs rest on it
 
 
 def _nearer(
@@ -273,7 +274,8 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / max(1, len(values))
 
 
-def _curve(known: Estimate) -> Curve:
+def curve_of(known: Estimate) -> Curve:
+    """Return the estimated curve, on cores of its own."""
     return Curve(
         accel_samples_per_s=exp(known.accel.log_mean),
         fetch_wall_s=exp(known.wall.log_mean),
@@ -311,7 +313,14 @@ def _log_sd(known: Estimate, point: Point, workers: int, cores: float) -> float:
 
 def _unseen_receive_s(runs: Sequence[LoaderRun]) -> float:
     """Seconds that receiving a batch may take; runs with workers must not lose them for a guess."""
-    return RECEIVE_S if any(run.workers for run in runs) else UNSEEN_RECEIVE_S
+    return RECEIVE_S if any(run.workers for run in runs) else exp(UNSEEN.log_mean)
+
+
+def _received_as(known: Estimate, learned: LogNormal | None) -> Estimate:
+    """The estimate with what other programs showed on such a machine, where they did."""
+    if learned is None:
+        return known
+    return replace(known, receive_s=exp(learned.log_mean), receive_sd=learned.log_sd)
 
 
 def _received(known: Estimate, point: Point, workers: int) -> float:

@@ -1,6 +1,7 @@
 """Inverts one run into the parameters of its curve, without contention, with uncertainties."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import exp, hypot, inf, log, sqrt
 
 from slurm_ext.core.records import LoaderRun
@@ -88,6 +89,9 @@ def invert(run: LoaderRun) -> InvertedRun:
         threads=ideal.threads,
         grows=bool(run.on_cpu) and (run.threads or inf) >= int(run.cores),
     )
+
+
+invert_once = lru_cache(maxsize=4096)(invert)  # a run never changes, and many jobs rest on it
 
 
 def _less(whole_s: float, part_s: float) -> float:

@@ -58,11 +58,15 @@ def others(runs: Sequence[LoaderRun], inverted: Sequence[InvertedRun]) -> tuple[
 
     0.0 and False where nobody did.
     """
-    last = list(zip(runs[:LAST], inverted[:LAST], strict=True))
-    waiting = [(run, one) for run, one in last if waited(run) > WAITED]
-    counts = [others_of(run, _curve_of(run, one)) for run, one in waiting]
-    theirs = any(n and waited_for_others(run) for n, (run, _) in zip(counts, waiting, strict=True))
+    last = runs[:LAST]
+    counts = [met(run, one) for run, one in zip(last, inverted[:LAST], strict=True)]
+    theirs = any(n and waited_for_others(run) for n, run in zip(counts, last, strict=True))
     return sum(counts) / max(1, len(last)), theirs
+
+
+def met(run: LoaderRun, one: InvertedRun) -> float:
+    """Processes that crowded each core of one run; 0.0 where it did not wait for cores."""
+    return others_of(run, _curve_of(run, one)) if waited(run) > WAITED else 0.0
 
 
 def others_of(run: LoaderRun, curve: Curve) -> float:

@@ -40,7 +40,7 @@ def steady(rate: float, workers: int, cores: int = 2) -> Prediction:
 
 def test_a_run_as_before_is_predicted_as_it_was() -> None:
     """Whole rate for whole rate: 62.5 of each rank, where 100 were steady."""
-    whole = whole_run_of([a_run()])
+    whole = whole_run_of([a_run()], tasks=2)
     assert whole.ranks == 2
     told = whole.of(steady(100, 2))
     assert told.samples_per_s == pytest.approx(62.5)
@@ -49,7 +49,7 @@ def test_a_run_as_before_is_predicted_as_it_was() -> None:
 
 def test_more_workers_take_longer_to_start_and_the_warm_up_stays() -> None:
     """0.2 s for each worker of a pass; a training twice as fast is not twice as fast in all."""
-    whole = whole_run_of([a_run(cores=4.0)])
+    whole = whole_run_of([a_run(cores=4.0)], tasks=2)
     assert whole.start_s == pytest.approx(0.001)
     assert whole.start_factor == START_FACTOR
     assert whole.beside_s == pytest.approx(2 / 125 - 0.01 - 0.002)
@@ -140,6 +140,17 @@ def test_a_long_run_is_its_steady_batches(shape: tuple[int, int, float], alone_s
     assert told.samples_per_s == pytest.approx(rate, rel=1e-4)
     assert told.interval.low == pytest.approx(curve.interval.low, rel=1e-3)
     assert told.interval.high == pytest.approx(curve.interval.high, rel=1e-3)
+
+
+def test_ranks_of_one_task_share_its_cores() -> None:
+    """As many for each rank as the job has tasks for them: torchrun has one for all."""
+    runs = [a_run(ranks=4)]
+    assert [whole_run_of(runs, tasks).per_task for tasks in (1, 2, 3, 4, 8)] == [4, 2, 2, 1, 1]
+    assert whole_run_of([a_run(ranks=None)]).per_task == 1
+    shared, own = whole_run_of(runs), whole_run_of(runs, tasks=4)
+    here = shared.of(steady(100, 8, cores=4)).samples_per_s
+    assert here == own.of(steady(100, 8, cores=1)).samples_per_s
+    assert here < own.of(steady(100, 8, cores=4)).samples_per_s
 
 
 def test_a_node_has_no_more_cores_than_it_has() -> None:

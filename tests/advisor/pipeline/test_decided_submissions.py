@@ -70,6 +70,7 @@ def test_the_policy_is_asked_with_the_sites_settings(monkeypatch: pytest.MonkeyP
         "worker_rss_bytes": rss,
         "least_cpus": 2,
         "workers_stay": None,
+        "worlds": (),
     }
     assert rss == 200 << 20
     assert calls[0][:3] == (before, 5, options)

@@ -161,9 +161,10 @@ def test_a_context_survives_json() -> None:
     """With a prior and limits of accounts, or without any of them."""
     prior = Prior(**{n: LogNormal(i + 0.5, i + 0.25) for i, n in enumerate(PRIOR_NAMES)})
     rules = PartitionRules(cpus_per_node=4, allowance=JobAllowance(max_cpus=3))
-    known = context(prior=prior, rules=rules, factor=1.5)
+    receives = (((4, None), LogNormal(-6.0, 0.5)), ((8, "A100"), LogNormal(-5.0, 0.4)))
+    known = context(prior=prior, rules=rules, factor=1.5, receives=receives)
     body = json.loads(json.dumps(context_json(known, Submission())))
-    assert set(body) == {"evidence", "prior", "rules", "factor"}
+    assert set(body) == {"evidence", "prior", "rules", "factor", "receives"}
     assert body["prior"] == {"accel": [0.5, 0.25], "wall": [1.5, 1.25], "cpu": [2.5, 2.25]}
     assert context_from_json(known.settings, body) == known
     bare = context(rules=None, evidence={})
@@ -172,6 +173,7 @@ def test_a_context_survives_json() -> None:
         "prior": None,
         "rules": None,
         "factor": 1.0,
+        "receives": [],
     }
     assert context_from_json(bare.settings, context_json(bare, Submission())) == bare
     endless = replace(STARVED, samples_per_s=float("inf"), main_cpu_s=float("nan"))

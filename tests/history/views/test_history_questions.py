@@ -11,7 +11,7 @@ from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views import columns, finished_jobs, queries
 from slurm_ext.history.views.finished_jobs import finished_since, last_id, newest_finished
-from slurm_ext.history.views.lookup import similar_runs, token_of
+from slurm_ext.history.views.lookup import runs_with_workers, similar_runs, token_of
 from slurm_ext.history.views.queries import Filter
 from slurm_ext.history.views.recent_runs import recent_runs
 from tests.history.conftest import add_counter, add_decision, add_run, insert
@@ -289,6 +289,22 @@ def test_similar_runs_of_others_are_of_three_users_at_least(history: History) ->
     }
     own = recent_runs(history.conn, "same user and kind of program", keys, owner="a")
     assert [one["num_workers"] for one in own] == [4]
+
+
+def test_runs_with_workers_are_the_users_own(history: History) -> None:
+    """The newest sound ones that had any, newest first; nobody else's."""
+    figures = dict.fromkeys(
+        ("samples_per_s", "batch_size", "cores", "accel_samples_per_s", "fetch_wall_s"), 1.0
+    )
+    for number, user in enumerate("abaaaa", start=1):
+        add_run(history.conn, number, user=user, end_s=float(number))
+        loader = {**figures, "fetch_cpu_s": 1.0, "workers": number % 5, "emulated": 0}
+        doubt = 1 if number == 4 else None
+        insert(history.conn, "loader_runs", run=number, key_kind=7, doubt=doubt, **loader)
+    found = [run.workers for run in runs_with_workers(history.path, "a")]
+    assert found == [1, 3, 1]  # the sixth, the third, the first
+    assert [run.workers for run in runs_with_workers(history.path, "a", 1)] == [1]
+    assert runs_with_workers(history.path, "z") == []
 
 
 def test_the_decision_of_a_job(history: History) -> None:

@@ -18,8 +18,6 @@ from slurm_ext.model.throughput.estimate import (
     PER_CORE_DOUBLING_SD,
     PER_DOUBLING_SD,
     SERIAL_SD,
-    UNSEEN_RECEIVE_S,
-    UNSEEN_RECEIVE_SD,
     WIDEST_LOG_SD,
     Estimate,
     Prior,
@@ -29,6 +27,7 @@ from slurm_ext.model.throughput.estimate import (
     predict,
 )
 from slurm_ext.model.throughput.inversion import LogNormal, invert
+from slurm_ext.model.throughput.receiving import UNSEEN
 
 RUN = LoaderRun(
     samples_per_s=97.0,
@@ -112,9 +111,9 @@ def test_facts_are_taken_from_the_nearest_runs() -> None:
     assert (answer.worker_rss_bytes, answer.batch_size, answer.epoch_samples) == (7, 16, 900.0)
     assert answer.main_cpu_s == pytest.approx(0.0002)
     assert [invert(run).receive_s for run in two] == [None, None]
-    assert (answer.receive_s, answer.receive_sd) == (RECEIVE_S, UNSEEN_RECEIVE_SD)
+    assert (answer.receive_s, answer.receive_sd) == (RECEIVE_S, UNSEEN.log_sd)
     serial = known({Level.SCRIPT: [replace(RUN, workers=0, samples_per_s=44.0)]})
-    assert (serial.receive_s, serial.receive_sd) == (UNSEEN_RECEIVE_S, UNSEEN_RECEIVE_SD)
+    assert (serial.receive_s, serial.receive_sd) == (exp(UNSEEN.log_mean), UNSEEN.log_sd)
     idle = [replace(RUN, workers=12, cores=12.0, samples_per_s=rate) for rate in (390.0, 395.0)]
     seen, received = known({Level.SCRIPT: idle}), [invert(run).receive_s or 0.0 for run in idle]
     assert seen.receive_s == pytest.approx(sum(received) / 2)
@@ -148,7 +147,7 @@ def test_the_interval_is_its_formula(workers: int, cores: float, factor: float) 
         + (data * away) ** 2
         + (4 * point.accelerator * data * BALANCE_SD) ** 2
         + (point.contention * CONTENTION_SD) ** 2
-        + (received * UNSEEN_RECEIVE_SD) ** 2
+        + (received * UNSEEN.log_sd) ** 2
     )
     answered = core_predictor(answer, factor=factor)(cores, workers)
     assert answered.samples_per_s == point.samples_per_s

@@ -1,0 +1,49 @@
+"""Receive times of batches, as each user's newest runs with workers show them (receiving.py).
+
+Rows are noted as they come, by owner; their runs are made when a job of that user is first asked
+about. One thread notes; others may ask at the same time, because a user's rows are replaced whole.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from slurm_ext.core.records import LoaderRun
+from slurm_ext.model.throughput.receiving import ReceiveTimes, of_user
+
+NEWEST = 16  # runs of a user
+
+
+class OwnReceives:
+    """Receive times of each user, of nobody else's runs."""
+
+    def __init__(
+        self,
+        runs_at: Callable[[Sequence[int]], list[LoaderRun]],
+        owners: Mapping[str | None, int],
+    ) -> None:
+        """`runs_at`: makes the runs of rows; `owners`: by user."""
+        self._runs_at, self._owners = runs_at, owners
+        self._rows: dict[int, tuple[int, ...]] = {}
+        self._known: dict[int, tuple[tuple[int, ...], ReceiveTimes]] = {}
+
+    def note(self, rows: npt.NDArray[np.int64], owners: npt.NDArray[np.int32]) -> None:
+        """Note sound runs with workers, oldest first."""
+        order = np.argsort(owners, kind="stable")
+        mine = owners[order]
+        behind = np.searchsorted(mine, mine, side="right") - np.arange(len(mine))
+        newest = order[behind <= NEWEST]
+        for row, owner in zip(rows[newest].tolist(), owners[newest].tolist(), strict=True):
+            self._rows[owner] = (*self._rows.get(owner, ())[1 - NEWEST :], row)
+
+    def of(self, user: str) -> ReceiveTimes:
+        """The user's, by machine; nothing of a user who is not known."""
+        owner = self._owners.get(user) if user else None
+        rows = None if owner is None else self._rows.get(owner)
+        if owner is None or rows is None:
+            return ()
+        known = self._known.get(owner)
+        if known is None or known[0] is not rows:
+            known = self._known[owner] = (rows, of_user(self._runs_at(rows[::-1])))
+        return known[1]
