@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from hashlib import blake2b
 
-from slurm_ext.core.commands.programs import programs
-from slurm_ext.core.commands.words import in_one_line, same_work
 from slurm_ext.core.errors import WireError
 from slurm_ext.core.records import Level, Submission
 
@@ -55,6 +53,10 @@ def keys_of(job: Submission) -> Mapping[Level, int]:
     A script that is not seen whole has no key, since what follows may be anything.
     A user without a name has the number: nobody else's jobs are alike then.
     """
+    # Their expressions are compiled at import, which a login node that asks need not wait for.
+    from slurm_ext.core.commands.programs import programs
+    from slurm_ext.core.commands.words import in_one_line, same_work
+
     user, kind = job.user_name or f"#{job.user_id}", None
     keys = dict[Level, int]()
     if job.script is not None and not job.script_truncated:
