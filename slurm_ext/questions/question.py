@@ -89,6 +89,7 @@ FIELDS: Mapping[str, Mapping[str, Field]] = MappingProxyType(
             "deadline_s": _AMOUNT,
             "budget": _AMOUNT,
             "samples": _AMOUNT,
+            "gradient_bytes": _AMOUNT,
         },
     }
 )

@@ -7,13 +7,16 @@ model of Sia's tables was measured on one node of one type, and is to be finishe
 deadline. Its rates elsewhere are predicted from that shape and from the other models' tables (none
 of its own rows); its true rates are the measured ones. `one_shape` knows that shape alone,
 `a_shape_a_gpu` one node of each kind of GPU in the table besides, as trials of a minute would tell.
-`after_N_trials`: the recommender names the shape to try next, which is measured, N times (fewer
-where it says that no trial pays). `true_gain` and `true_scaling` are no choosers but oracles: one
-shape, and one predicted factor replaced by the measured one.
+`sized`: the bytes of the model's gradients are known, and what a byte took the other models.
+`after_N_trials` (sized): the recommender names the shape to try next, which is measured, N times,
+fewer where it says that no trial pays. `true_gain` and `true_scaling` are no choosers but oracles:
+one shape, and one predicted factor replaced by the measured one.
 """
 
 import argparse
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import log
 from pathlib import Path
 from statistics import fmean, median, pstdev
@@ -32,6 +35,7 @@ from contrib.bench.recommend.choosers import (
     ours,
     revealed,
 )
+from contrib.bench.recommend.gradients import gradients, sent
 from contrib.bench.recommend.measured import Measured, read_rows
 from contrib.bench.recommend.tables import Question, question
 from slurm_ext.model.scaling.gpu_speed import GpuRate
@@ -40,7 +44,7 @@ from slurm_ext.training.scaling.rows import ScalingRow
 
 NEAR = 1.05
 THINNED = 8  # rows of the other models that a family is learned from: minutes, not hours
-WANTED = ("one_shape", "after_1_trials", "a_shape_a_gpu")
+WANTED = ("one_shape", "one_shape_sized", "after_1_trials", "after_2_trials", "a_shape_a_gpu")
 
 
 def result(args: argparse.Namespace) -> Result:
@@ -54,9 +58,11 @@ def result(args: argparse.Namespace) -> Result:
     known = {name: _without(name, rows, quick=args.quick) for name in names}
     every = [known[one.model].shapes(one, list(revealed(one, each=False))) for one in asked]
     answers["one_shape"] = [ours(*both) for both in zip(asked, every, strict=True)]
-    answers |= _knowing_more(asked, known, models)
+    byte_s = sent(args.data)
+    sized = {name: replace(one, gradients=gradients(byte_s, name)) for name, one in known.items()}
+    answers |= _knowing_more(asked, known, sized, models)
     figures: dict[str, Any] = {name: _scores(asked, chosen) for name, chosen in answers.items()}
-    figures |= _after_trials(asked, known)
+    figures |= _after_trials(asked, sized)
     figures |= {"tables": len(asked), "gains": _gains(rows), "quick": args.quick}
     figures["median_missed"] = {
         "on the measured GPU": median(oracle.missed(asked, every, same_gpu=True)),
@@ -72,16 +78,21 @@ def _without(model: str, rows: Sequence[ScalingRow], *, quick: bool) -> Learned:
 
 
 def _knowing_more(
-    asked: Sequence[Question], known: Mapping[str, Learned], models: Mapping[str, Measured]
+    asked: Sequence[Question],
+    known: Mapping[str, Learned],
+    sized: Mapping[str, Learned],
+    models: Mapping[str, Measured],
 ) -> dict[str, list[Chosen]]:
     """Choices with a shape on each GPU, and those of the oracles."""
-    found: dict[str, list[Chosen]] = {"a_shape_a_gpu": [], "true_gain": [], "true_scaling": []}
+    found: dict[str, list[Chosen]] = defaultdict(list)
     for one in asked:
-        by_others, truth = known[one.model], models[one.model]
-        each = by_others.shapes(one, list(revealed(one, each=True)))
-        found["a_shape_a_gpu"].append(ours(one, each))
-        for name, knows in (("true_gain", oracle.true_gain), ("true_scaling", oracle.true_scaling)):
-            found[name].append(ours(one, knows(one, by_others, truth)))
+        by_others, by_size, truth = known[one.model], sized[one.model], models[one.model]
+        each = list(revealed(one, each=True))
+        found["a_shape_a_gpu"].append(ours(one, by_others.shapes(one, each)))
+        found["a_shape_a_gpu_sized"].append(ours(one, by_size.shapes(one, each)))
+        found["true_gain"].append(ours(one, oracle.true_gain(one, by_others, truth)))
+        found["true_gain_sized"].append(ours(one, oracle.true_gain(one, by_size, truth)))
+        found["true_scaling"].append(ours(one, oracle.true_scaling(one, by_others, truth)))
     return found
 
 
@@ -89,10 +100,11 @@ def _after_trials(asked: Sequence[Question], known: Mapping[str, Learned]) -> di
     """Scores by number of trials, and how many were made."""
     each = [list(trials.choices(one, known[one.model])) for one in asked]
     found = {}
-    for count in range(1, trials.MOST + 1):
+    for count in range(trials.MOST + 1):
         after = [choices[count] for choices in each]
         scores = _scores(asked, [chosen for chosen, _ in after])
-        found[f"after_{count}_trials"] = {**scores, "trials": fmean(made for _, made in after)}
+        name = f"after_{count}_trials" if count else "one_shape_sized"
+        found[name] = {**scores, "trials": fmean(made for _, made in after)}
     return found
 
 

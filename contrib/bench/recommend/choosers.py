@@ -7,6 +7,7 @@ from contrib.bench.recommend.measured import PEAK, Place
 from contrib.bench.recommend.tables import Question
 from slurm_ext.advisor.what_if.node_rates import RunFacts, node_rates
 from slurm_ext.core.records import Level, LoaderRun
+from slurm_ext.model.scaling.by_bytes import GradientBytes
 from slurm_ext.model.scaling.family import Family
 from slurm_ext.model.scaling.gpu_speed import GpuRate, gain
 from slurm_ext.model.throughput.inversion import LogNormal
@@ -42,11 +43,14 @@ class Learned:
 
     family: Family | None
     gain: Callable[[str, str], LogNormal | None]
+    gradients: GradientBytes | None = None
 
     def shapes(self, asked: Question, runs: Sequence[LoaderRun]) -> list[RatedShape]:
         """The recommender's rate of every shape that was measured."""
         evidence = {Level.SCRIPT_ARGS: list(runs)}
-        known = RunFacts(evidence=evidence, family=self.family, most_batch=ALLOWED)
+        known = RunFacts(
+            evidence=evidence, family=self.family, most_batch=ALLOWED, gradients=self.gradients
+        )
         found = node_rates(known, asked.table, self.gain).shapes
         return [one for one in found if (one.node.name, one.nodes) in asked.truth]
 

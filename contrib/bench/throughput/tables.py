@@ -38,7 +38,7 @@ def read(folder: Path) -> Table:
     """Raises InputError where the file is absent, has other columns or no usable row."""
     path = folder / NAME
     table = Table([], [])
-    for line, cells in _lines(path):
+    for line, cells in lines_of(path):
         try:
             table.rows.append(_row(cells))
         except (InputError, ValueError) as error:
@@ -48,7 +48,8 @@ def read(folder: Path) -> Table:
     return table
 
 
-def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
+def lines_of(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Every row with its line. Raises InputError."""
     try:
         with gzip.open(path, "rt", newline="") as file:
             reader = csv.DictReader(file)

@@ -30,7 +30,10 @@ from slurm_ext.model.throughput.inversion import LogNormal
 from slurm_ext.policy.node_shapes import NodeType, RatedShape
 
 if TYPE_CHECKING:
+    from slurm_ext.model.scaling.by_bytes import GradientBytes
     from slurm_ext.model.scaling.family import Family
+    from slurm_ext.model.scaling.model import ScalingMeasurement, ScalingModel
+    from slurm_ext.model.scaling.other_nodes import OtherNodes
 
 Evidence = Mapping[Level, Sequence[LoaderRun]]
 Gain = Callable[[str, str], LogNormal | None]
@@ -46,6 +49,7 @@ class RunFacts:
     factor: float = 1.0  # on the width of intervals
     busy: float | None = None  # share of the time that its GPUs were at work
     most_batch: int | None = None  # largest global batch that its owner allows
+    gradients: "GradientBytes | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ class _OnType:
         if not self.runs:
             raise LookupError("no run of it on a GPU says how many GPUs it had")
         self.here = self.runs[0].gpu_model
+        self.busy = 1.0 if known.busy is None else known.busy
         self.gain, self.rests_on = self._gain(table, gain)
         self.there = self._there(_of(table, self.here))
 
@@ -137,19 +142,43 @@ class _OnType:
     def _there(self, measured: NodeType | None) -> ScalingPredictor:
         """Scaling on this type; `measured`: the table's word on the nodes that it ran on."""
         from slurm_ext.model.scaling.model import fit
-        from slurm_ext.model.scaling.other_nodes import OtherNodes, on_known_nodes
 
         points = [one for one in map(measurement_of, self.runs) if one is not None]
         family = self.known.family
         prior = family.prior(model="", cluster=self.here or "") if family else None
-        scaling, busy = fit(points, prior), 1.0 if self.known.busy is None else self.known.busy
+        scaling = fit(points, prior)
+        return self._by_bytes(points, scaling, self._without_bytes(scaling, measured))
+
+    def _without_bytes(self, scaling: "ScalingModel", measured: NodeType | None) -> "OtherNodes":
+        from slurm_ext.model.scaling.other_nodes import OtherNodes, on_known_nodes
+
+        family = self.known.family
         known = family and self._known_as(family)
         if family and known and self.gain is not SAME_SPEED:
             there, batch = family.prior(model="", cluster=known), self.runs[0].batch_size
-            return on_known_nodes(scaling, there, self.gain, busy=busy, batch=batch)
+            return on_known_nodes(scaling, there, self.gain, busy=self.busy, batch=batch)
         here, link = measured and measured.net_bytes_per_s, self.node.net_bytes_per_s
         ratio = here / link if here and link else 1.0
-        return OtherNodes(here=scaling, gain=self.gain, busy=busy, link=ratio)
+        return OtherNodes(here=scaling, gain=self.gain, busy=self.busy, link=ratio)
+
+    def _by_bytes(
+        self, points: "Sequence[ScalingMeasurement]", scaling: "ScalingModel", known: "OtherNodes"
+    ) -> ScalingPredictor:
+        """By the gradients' bytes where they are known."""
+        from slurm_ext.model.scaling.by_bytes import ScalingByBytes
+
+        if self.known.gradients is None or self.here is None:
+            return known
+        return ScalingByBytes(
+            points=points,
+            on=self.here,
+            gpu=self.node.gpu,
+            gain=self.gain,
+            busy=self.busy,
+            gradients=self.known.gradients,
+            alone=scaling,
+            otherwise=known,
+        )
 
     def _known_as(self, family: "Family") -> str | None:
         """The family's name of the GPUs that are asked about."""

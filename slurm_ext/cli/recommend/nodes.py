@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from slurm_ext.core.settings.document import Settings
 
-OPTIONS = ("deadline", "budget", "samples", "html")  # that mean nothing without --nodes
+OPTIONS = (
+    "deadline",
+    "budget",
+    "samples",
+    "gradient_bytes",
+    "html",
+)  # that mean nothing without --nodes
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +33,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--samples", type=_amount, metavar="N", help="samples still to train on (default: a run's)"
     )
+    group.add_argument(
+        "--gradient-bytes",
+        type=_amount,
+        metavar="N",
+        help="of the model: four a parameter in single precision (default: its runs' on two or more"
+        " GPUs); with it, other trainings tell what it sends",
+    )
     group.add_argument("--html", type=Path, metavar="FILE", help="write a page with a plot, too")
 
 
@@ -36,7 +49,7 @@ def asked(args: argparse.Namespace) -> bool:
 
     stray = [name for name in OPTIONS if getattr(args, name) is not None]
     if args.nodes is None and stray:
-        raise UsageError(f"--{stray[0]} goes with --nodes")
+        raise UsageError(f"--{stray[0].replace('_', '-')} goes with --nodes")
     return args.nodes is not None
 
 
@@ -52,6 +65,7 @@ def run(args: argparse.Namespace, settings: "Settings") -> int:
     table = SLURM if args.nodes == SLURM else read_table(Path(args.nodes))
     fields = {**fields_of(args), "table": table}
     fields |= {"deadline_s": args.deadline, "budget": args.budget, "samples": args.samples}
+    fields |= {"gradient_bytes": args.gradient_bytes}
     document = {**document_of(settings, "nodes", **fields), "job": args.script or args.name}
     tell(document, lines, as_json=args.json)
     if args.html is not None:

@@ -47,14 +47,16 @@ def gain(rates: Iterable[GpuRate], here: str, there: str) -> LogNormal | None:
     return next_gain([value for _, value in both], [user for user, _ in both]) if both else None
 
 
-def next_gain(logs: Sequence[float], users: Sequence[str]) -> LogNormal:
+def next_gain(
+    logs: Sequence[float], users: Sequence[str], usual_sd: float = OTHER_MODEL_SD
+) -> LogNormal:
     """Predict the next log gain from at least one, each of a user."""
     weights = fair_weights(users)
     total = sum(weights)
     mean = sum(w * v for w, v in zip(weights, logs, strict=True)) / total
     scatter = sum(w * (v - mean) ** 2 for w, v in zip(weights, logs, strict=True))
     freedom = PRIOR_TRAININGS + total - 1
-    spread = sqrt((PRIOR_TRAININGS * OTHER_MODEL_SD**2 + scatter) / freedom * (1 + 1 / total))
+    spread = sqrt((PRIOR_TRAININGS * usual_sd**2 + scatter) / freedom * (1 + 1 / total))
     return LogNormal(mean, spread * student(freedom, 0.9) / NORMAL_90)
 
 

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slurm_ext.advisor.what_if.node_rates import Evidence, NodeRates
+    from slurm_ext.core.records import Level
     from slurm_ext.core.settings.document import Settings
+    from slurm_ext.history.store.store import History
     from slurm_ext.history.views.gpu_runs import GpuRun
     from slurm_ext.history.views.visible import Viewer
+    from slurm_ext.model.scaling.by_bytes import GradientBytes
     from slurm_ext.model.throughput.inversion import LogNormal
     from slurm_ext.policy.node_shapes import NodeType, PricedShape
 
@@ -27,7 +30,7 @@ def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) 
     """The document; nothing is recommended where something is `missing`.
 
     `fields`: those of ranks.py, `table` (text of a table, or "slurm"), `deadline_s`, `budget`,
-    `samples`. Raises InputError, HistoryError, SlurmError, RefusedError.
+    `samples`, `gradient_bytes`. Raises InputError, HistoryError, SlurmError, RefusedError.
     """
     from slurm_ext.advisor.what_if.run_length import work_of
 
@@ -133,21 +136,38 @@ def _rates(
         family=scaling_family(settings),
         busy=_busy(near),
         most_batch=fields.get("most_batch"),
+        gradients=_gradients(settings, viewer, keys, fields.get("gradient_bytes")),
     )
     return evidence, node_rates(known, _table(fields["table"], settings), _gain(settings, viewer))
 
 
 def _gain(settings: "Settings", viewer: "Viewer") -> "Callable[[str, str], LogNormal | None]":
-    """By the viewer's own runs; where Slurm hides nobody's jobs, by everybody's."""
+    """By what the viewer may know of others."""
     from slurm_ext.history.views.speed_rows import speed_rows
+
+    with _known_to(settings, viewer) as history:
+        return _gain_of(speed_rows(history))
+
+
+def _gradients(
+    settings: "Settings", viewer: "Viewer", keys: "Mapping[Level, int]", told: float | None
+) -> "GradientBytes | None":
+    """By what the viewer may know of others."""
+    from slurm_ext.history.views.sync_rows import sync_rows
+    from slurm_ext.questions.recommend.gradients import MOST_ROWS, gradients_of
+
+    with _known_to(settings, viewer) as history:
+        return gradients_of(sync_rows(history, 0, MOST_ROWS), keys, told)
+
+
+def _known_to(settings: "Settings", viewer: "Viewer") -> "History":
+    """The viewer's own runs; where Slurm hides nobody's jobs, everybody's."""
     from slurm_ext.history.views.visible import open_visible, open_whole
 
     path, wait_ms = settings.state_dir / "history.db", settings["history.busy_timeout_ms"]
     if viewer.sees_all or not viewer.hides_others:
-        with open_whole(path, busy_timeout_ms=wait_ms) as history:
-            return _gain_of(speed_rows(history))
-    with open_visible(path, viewer, busy_timeout_ms=wait_ms) as history:
-        return _gain_of(speed_rows(history))
+        return open_whole(path, busy_timeout_ms=wait_ms)
+    return open_visible(path, viewer, busy_timeout_ms=wait_ms)
 
 
 def _gain_of(rows: Any) -> "Callable[[str, str], LogNormal | None]":
