@@ -1,7 +1,7 @@
 """Changes of made-up trainings hold alone and beside others, by a fair scheduler's word."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from math import exp, log
 from random import Random
 
@@ -16,7 +16,7 @@ from tests.advisor.pipeline.fair_node import Costs, Node, Place, run_of
 SETTINGS = Settings(
     values={"site.mode": "act", "policy.holdout_share": 0.0, "policy.change_explicit": "any"}
 )
-COUNT = 150
+COUNT = 100
 SLOWER = 0.95  # of the rate as written
 MOST_SLOWER, LEAST_COVERED = 0.02, 0.85
 
@@ -66,6 +66,7 @@ def _between(chance: Random, low: float, high: float) -> float:
     return exp(chance.uniform(log(low), log(high)))
 
 
+@cache
 def decided(one: Case, *, told_kept: bool) -> Decision:
     """The decision on its next submission, of an advisor that was told so of its cores."""
     written, cpus = one.written, one.written.cpus_per_task
@@ -90,7 +91,7 @@ def decided(one: Case, *, told_kept: bool) -> Decision:
     return decision
 
 
-@lru_cache(maxsize=4096)
+@cache
 def rate(costs: Costs, workers: int, place: Place) -> float:
     """The referee's word."""
     return Node(costs, workers, place).samples_per_s()
