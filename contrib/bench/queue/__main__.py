@@ -15,8 +15,9 @@ together. QSSF orders by their median. `told_before`: estimates as if each job e
 after its submission, however long it waits; no queue knows that. `told_once`: without these
 corrections. Backfill plans with true durations for every policy (the trace has no time limits),
 which flatters all alike. Ageing and corrections were chosen on the development trace without its
-last quarter (queue/ageing), which is replayed here. `by_r2`: the gain of QSSF with backfill if the
-logs of the estimates made before were nearer to the truth, every error smaller by one factor.
+last quarter (queue/ageing), which is replayed here. `by_r2`: the gains over FIFO with backfill,
+without and with ageing, if the logs of the estimates made before were nearer to the truth, every
+error smaller by one factor (1.0: no error).
 """
 
 import os
