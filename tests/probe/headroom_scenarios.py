@@ -207,8 +207,11 @@ def too_large_to_copy() -> Any:
     """Each worker holds 200 MiB of its own: known after the first epoch."""
 
     class Hoard(Numbers):
+        hoard = bytearray()
+
         def __getitem__(self, index: int) -> Any:
-            self.hoard = bytearray(os.urandom(1)) * (200 << 20)
+            if not self.hoard:
+                self.hoard = bytearray(os.urandom(1)) * (200 << 20)
             return super().__getitem__(index)
 
     loader = DataLoader(Hoard(16), batch_size=2, num_workers=1)
