@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any, Callable, Iterator
 
-from .counters import fetching, frameworks, steps
+from .counters import applied, fetching, frameworks, steps
 from .counters.turns import Turns
 from .directive import Directive
 from .inspection import guarding
@@ -78,6 +78,17 @@ def follow(callbacks: Any) -> None:
     frameworks.follow_fits(callbacks, _begin, _count)
 
 
+def apply(optimizers: Any) -> None:
+    """Counts the steps that a program makes with Keras's optimisers in a loop of its own."""
+    note(optimizers)
+    applied.follow_applies(optimizers, _count)
+
+
+def call(functions: Any) -> None:
+    """Counts the calls of TensorFlow's functions that make such a step."""
+    applied.follow_calls(functions, _begin, _count)
+
+
 def annotate(profiler: Any) -> None:
     """Counts the steps that a program of JAX marks; `profiler` is its module, just imported."""
     frameworks.follow_marks(profiler, _count)
@@ -99,6 +110,15 @@ def _keep_threads(directive: Directive) -> None:
 def listen(optimizer: Any) -> None:
     """Counts the steps of every optimiser; `optimizer` is torch.optim.optimizer, just imported."""
     steps.hook(optimizer, _count)
+
+
+def follow_modes(modules: Any) -> None:
+    """Leaves validations out of the steps' clock; `modules` is torch.nn.modules.module."""
+    steps.follow_turns(modules.Module, _turn)
+
+
+def _turn(trains: bool, now: float) -> None:
+    _Process.turns.steps.turn(trains, now)
 
 
 def synchronise(distributed: Any) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from contrib.bench.foreign.__main__ import summed
-from contrib.bench.foreign.catalogue import PROGRAMS, Program
+from contrib.bench.foreign.catalogue import PROGRAMS
+from contrib.bench.foreign.program import Program
 from contrib.bench.foreign.runs import Ran
 from contrib.bench.foreign.verdict import judged, reasons
 from tests.bench.program import run_bench

@@ -182,6 +182,65 @@ def test_the_busiest_optimizer_is_the_clock() -> None:
     assert clock.total == 11
 
 
+def evaluated(between: int, *, steps: int = 0, begun: bool = False) -> float:
+    """Seconds of a clock with a step each second, and 100 s of evaluation after so many steps."""
+    clock, optimiser, now = StepClock(), Optimiser(), 0.0
+    for _ in range(4):
+        for _ in range(between):
+            now += 1.0
+            clock.count(optimiser, now)
+        clock.turn(False, now)
+        for _ in range(steps):
+            clock.count(optimiser, now)
+        if not steps:
+            clock.turn(False, now + 50)
+        now += 100.0
+        if begun:
+            clock.begin(optimiser, now)
+        clock.turn(True, now)
+    clock.count(optimiser, now + 1.0)
+    row = clock.row()
+    assert row is not None
+    assert row["steps"] == 4 * (between + steps) + 1
+    return row["wall_s"]
+
+
+def test_a_validation_without_a_loader_is_left_out() -> None:
+    """From a module's `eval()` to its `train()`, if no step was made; Keras's epochs tell it."""
+    assert evaluated(20) == 80.0
+    assert evaluated(20, begun=True) == 80.0
+
+
+def test_evaluation_that_belongs_to_the_steps_is_in_their_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Labels made in evaluation mode for each step, layers that stay in it, a game's moves."""
+    assert evaluated(3) == 412.0
+    assert evaluated(20, steps=1) == 480.0
+    monkeypatch.setitem(sys.modules, "gymnasium", SimpleNamespace())
+    assert evaluated(20) == 480.0
+
+
+def test_torchs_modules_tell_their_mode(
+    environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """A training by hand, evaluated twice for half a second: its steps' time is without them."""
+    code = (
+        "import time, torch; n = torch.nn.Linear(2, 1); o = torch.optim.SGD(n.parameters(), 0.1)\n"
+        "began = time.perf_counter()\n"
+        "for i in range(61):\n"
+        "  n(torch.zeros(2)).backward(); o.step(); time.sleep(0.005)\n"
+        "  if i % 20 == 19: assert n.eval() is n; time.sleep(0.5); assert n.train() is n\n"
+        "print(time.perf_counter() - began)"
+    )
+    done = python(["-c", code], environment(tmp_path / "run"))
+    assert (done.returncode, done.stderr) == (0, "")
+    (path,) = (tmp_path / "run").glob("summary-*.json")
+    clock = json.loads(path.read_text())["optimizer"]
+    assert clock["steps"] == 61
+    assert clock["wall_s"] <= float(done.stdout) - 1.5
+
+
 def test_optimizers_without_end_cost_no_memory() -> None:
     """A search that makes an optimiser for each trial: the first sixteen are told apart."""
     clock, optimisers = StepClock(), [Optimiser() for _ in range(40)]

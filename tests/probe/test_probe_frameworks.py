@@ -24,10 +24,51 @@ class CallbackList:
         self._model = model
     def on_epoch_begin(self, epoch, logs=None):
         self.told.append(("epoch", epoch, logs))
+    def on_epoch_end(self, epoch, logs=None):
+        pass
     def on_train_batch_end(self, batch, logs=None):
         self.told.append(("batch", batch, logs))
         if logs == "bad":
             raise ValueError("the user's own")
+""",
+    "keras/src/optimizers/__init__.py": "",
+    "keras/src/optimizers/base_optimizer.py": """
+class BaseOptimizer:
+    def apply(self, grads, weights=None):
+        if grads == "bad":
+            raise ValueError("the user's own")
+        return grads
+""",
+    "tensorflow/__init__.py": """
+import types
+import tensorflow.python.eager.polymorphic_function.polymorphic_function as functions
+graphs = []
+def executing_eagerly():
+    return not graphs
+def get_default_graph():
+    return graphs[-1]
+compat = types.SimpleNamespace(v1=types.SimpleNamespace(get_default_graph=get_default_graph))
+""",
+    "tensorflow/python/__init__.py": "",
+    "tensorflow/python/eager/__init__.py": "",
+    "tensorflow/python/eager/polymorphic_function/__init__.py": "",
+    "tensorflow/python/eager/polymorphic_function/polymorphic_function.py": """
+class FuncGraph:
+    outer_graph = None
+class WhileBodyFuncGraph(FuncGraph):
+    pass
+class Function:
+    def __init__(self, code, graph=FuncGraph):
+        self.code, self.graph, self.traced = code, graph, False
+    def __call__(self, *args):
+        import tensorflow, time
+        if not self.traced:
+            self.traced = True
+            time.sleep(0.5)
+            tensorflow.graphs.append(self.graph())
+            self.code()
+            tensorflow.graphs.pop()
+        return args
 """,
     "jax/__init__.py": "from jax._src import profiler\n",
     "jax/_src/__init__.py": "",
@@ -128,3 +169,57 @@ def test_steps_stay_counted_when_torch_comes_later(summary: Any) -> None:
     )
     _, found = summary(f"{FIT}\n{program}")
     assert (found["optimizer"]["steps"], len(found["loaders"])) == (60, 1)
+
+
+BY_HAND = """
+import tensorflow
+from keras.src.optimizers.base_optimizer import BaseOptimizer
+from tensorflow.python.eager.polymorphic_function.polymorphic_function import *
+optimizer = BaseOptimizer()
+def step():
+    optimizer.apply([1])
+"""
+
+
+def test_steps_of_a_loop_by_hand_are_counted(summary: Any) -> None:
+    """Keras's optimiser applied outside of a graph; an error of the user's own comes through."""
+    program = (
+        "for _ in range(7): print(optimizer.apply([1, 2]))\n"
+        "try: optimizer.apply('bad')\n"
+        "except ValueError as error: print(error)"
+    )
+    said, found = summary(f"{BY_HAND}\n{program}")
+    assert said == 7 * "[1, 2]\n" + "the user's own\n"
+    assert (found["optimizer"]["steps"], found["loaders"]) == (7, [])
+
+
+def test_calls_of_a_function_that_makes_a_step_are_counted(summary: Any) -> None:
+    """Traced once and called 30 times, also within another one; others' calls are no steps.
+
+    Half a second of tracing each function is part of the first step.
+    """
+    program = (
+        "inner = Function(step)\n"
+        "outer, other = Function(lambda: inner()), Function(lambda: None)\n"
+        "for number in range(30): other(); print(outer(number))"
+    )
+    said, found = summary(f"{BY_HAND}\n{program}")
+    assert said == "".join(f"({number},)\n" for number in range(30))
+    assert found["optimizer"]["steps"] == 30
+    assert found["optimizer"]["wall_s"] >= 1.0
+
+
+def test_steps_in_a_loop_of_the_graph_are_not_guessed(summary: Any) -> None:
+    """Nobody tells how often the graph goes round: no figure, and the framework's name."""
+    program = "whole = Function(step, WhileBodyFuncGraph)\nfor _ in range(4): whole()"
+    _, found = summary(f"{BY_HAND}\n{program}")
+    assert (found["optimizer"], found["frameworks"]) == (None, ["keras", "tensorflow"])
+
+
+def test_a_fits_own_steps_are_counted_once(summary: Any) -> None:
+    """Within an epoch its callbacks tell them; a loop by hand after it is counted again."""
+    fit = "callbacks = keras.callbacks.CallbackList(Model())\ncallbacks.on_epoch_begin(0)"
+    told = "for batch in range(6): optimizer.apply([1]); callbacks.on_train_batch_end(batch)"
+    after = "callbacks.on_epoch_end(0)\nfor _ in range(9): optimizer.apply([1])"
+    _, found = summary(f"{FIT}\n{BY_HAND}\n{fit}\n{told}\n{after}")
+    assert found["optimizer"]["steps"] == 9

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from contrib.bench.common.program import Result, at_least, options, run
-from contrib.bench.foreign.catalogue import PROGRAMS, Program
+from contrib.bench.foreign.catalogue import PROGRAMS
 from contrib.bench.foreign.libraries import has, python_with_libraries
+from contrib.bench.foreign.program import Program
 from contrib.bench.foreign.runs import ROOT, WAYS, ran
 from contrib.bench.foreign.verdict import NEAR, judged, reasons
 

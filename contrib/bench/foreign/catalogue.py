@@ -1,6 +1,7 @@
-"""The list: each program's module and name, the library it needs, and how it ends."""
+"""The list of programs, and the libraries that they need."""
 
-from dataclasses import dataclass
+from contrib.bench.foreign.program import Program
+from contrib.bench.foreign.strangers import STRANGERS, THEIR_LIBRARIES
 
 LIBRARIES = (
     "lightning",
@@ -26,29 +27,9 @@ LIBRARIES = (
     "jax",
     "optax",
     "keras",
+    *THEIR_LIBRARIES,
 )
 """As pip takes them; torch itself is the one that the benchmark runs with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """One training program; `library` is the module that it imports, empty: torch alone."""
-
-    name: str
-    library: str = ""
-    status: int = 0
-    ranks: int = 1  # processes that torchrun starts
-    races: bool = False  # two runs as written differ: they race, or nobody seeded their draws
-
-    @property
-    def argv(self) -> list[str]:
-        """Arguments of the interpreter."""
-        module, _, function = self.name.partition(".")
-        target = ["-m", f"contrib.bench.foreign.programs.{module}", function]
-        if self.ranks == 1:
-            return target
-        ranks = ["--nproc-per-node", str(self.ranks), "--standalone"]
-        return ["-m", "torch.distributed.run", *ranks, *target]
 
 
 PROGRAMS = (
@@ -145,4 +126,5 @@ PROGRAMS = (
     Program("without_torch.keras_jax", "keras"),
     Program("without_torch.keras_torch", "keras"),
     Program("without_torch.keras_torch_loader", "keras"),
+    *STRANGERS,
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contrib.bench.foreign.catalogue import Program
+from contrib.bench.foreign.program import Program
 from slurm_ext.node.record.summaries import parse_summary
 
 ROOT = Path(__file__).parents[3]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from contrib.bench.foreign.catalogue import Program
+from contrib.bench.foreign.program import Program
 from contrib.bench.foreign.runs import Ran
 from slurm_ext.core.loader_run import loader_run
 

@@ -1,20 +1,23 @@
 """Steps as other frameworks than torch tell them, without a change to what they compute.
 
 Keras tells each step of a `fit` to its list of callbacks, whatever computes it (JAX, TensorFlow,
-torch). JAX has a mark that programs put around their steps for its profiler, StepTraceAnnotation;
-what it compiles is called without a word to Python, and stays as it is.
+torch); what a program does in a loop of its own, applied.py sees. JAX has a mark that programs put
+around their steps for its profiler, StepTraceAnnotation; what it compiles is called without a word
+to Python, and stays as it is.
 """
 
 from __future__ import annotations
 
 import functools
 import time
+import weakref
 from typing import Any, Callable
 
 _MOST_STEPS = 10_000  # in one call: Keras may make several before it tells
 _LATEST = "_dlqueue_batch"  # the number of the latest batch that a list was told, from 0
 _MOST_NAMES = 16
 _known: set[type] = set()  # lists of callbacks that are followed
+_under_way: weakref.WeakSet[Any] = weakref.WeakSet()  # those of fits within an epoch
 
 Tell = Callable[[Any, float], None]
 
@@ -29,6 +32,7 @@ def follow_fits(module: Any, begin: Tell, count: Tell) -> None:
     def begins(callbacks: Any, _epoch: Any) -> None:
         callbacks.__dict__[_LATEST] = -1
         begin(_model(callbacks), time.perf_counter())
+        _under_way.add(callbacks)
 
     def ends(callbacks: Any, batch: Any) -> None:
         now = time.perf_counter()
@@ -39,7 +43,13 @@ def follow_fits(module: Any, begin: Tell, count: Tell) -> None:
 
     changed: Any = kind
     changed.on_epoch_begin = _told(changed.on_epoch_begin, begins)
+    changed.on_epoch_end = _told(changed.on_epoch_end, lambda one, _: _under_way.discard(one))
     changed.on_train_batch_end = _told(changed.on_train_batch_end, ends)
+
+
+def fitting() -> bool:
+    """True within an epoch of a fit, whose steps its callbacks tell."""
+    return len(_under_way) > 0
 
 
 def _told(original: Callable[..., Any], tell: Callable[[Any, Any], None]) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 import weakref
@@ -11,15 +12,17 @@ from ..stalls.gradient_sync import SyncTimes
 from .models import Models
 
 _MOST_OPTIMISERS = 16
+_FEWEST_BETWEEN = 16  # steps between two validations; what comes oftener is a part of the step
+_PLAYING = ("gymnasium", "gym")  # their programs gather what they train on in evaluation mode
 
 
 class _Steps:
     """Steps of one optimiser, when its first and its latest one were done, and of which model."""
 
-    __slots__ = ("first", "latest", "model", "of", "steps")
+    __slots__ = ("aside_s", "first", "latest", "model", "of", "steps")
 
-    def __init__(self, optimiser: Any, model: int, now: float) -> None:
-        self.of, self.model = weakref.ref(optimiser), model
+    def __init__(self, optimiser: Any, model: int, now: float, aside_s: float) -> None:
+        self.of, self.model, self.aside_s = weakref.ref(optimiser), model, aside_s
         self.steps, self.first, self.latest = 1, now, now
 
 
@@ -33,6 +36,9 @@ class StepClock:
         self._numbers = Models()
         self._of: dict[int, _Steps] = {}  # by id
         self._gone: _Steps | None = None  # the busiest of those that made room
+        self._aside_s = 0.0  # validations so far
+        self._aside_at = 0  # steps when the latest ended
+        self._evaluating: tuple[float, int] | None = None  # since when, and steps then
 
     def count(self, optimiser: Any, now: float) -> int | None:
         """One step was done; return the number of its model, None where there are too many."""
@@ -43,25 +49,41 @@ class StepClock:
         else:
             entry.steps += 1
             entry.latest = now
+            if entry.aside_s != self._aside_s:
+                entry.first += self._aside_s - entry.aside_s
+                entry.aside_s = self._aside_s
         if self.total >= self.sync.due:
             self.sync.look(self.total, now)
         return None if entry is None else entry.model
 
     def begin(self, owner: Any, now: float) -> None:
         """An epoch begins: what lay between its owner's latest step and this was no training."""
-        entry = self._of.get(id(owner))
+        entry, self._evaluating = self._of.get(id(owner)), None
         if entry is not None and entry.of() is owner:
             entry.first += now - entry.latest
-            entry.latest = now
+            entry.latest, entry.aside_s = now, self._aside_s
         elif (entry := self._new(owner, now)) is not None:
             entry.steps = 0
+
+    def turn(self, trains: bool, now: float) -> None:
+        """A module turns to training or to evaluation: a validation lies between two steps."""
+        if not trains:
+            if self._evaluating is None or self._evaluating[1] != self.total:
+                self._evaluating = now, self.total
+            return
+        since, self._evaluating = self._evaluating, None
+        if since is None or since[1] != self.total or any(map(sys.modules.get, _PLAYING)):
+            return
+        if self.total - self._aside_at >= _FEWEST_BETWEEN:
+            self._aside_s += now - since[0]
+        self._aside_at = self.total
 
     def _new(self, optimiser: Any, now: float) -> _Steps | None:
         """Count an optimiser from its first step on; None: there are too many."""
         self._make_room(id(optimiser))
         if len(self._of) >= _MOST_OPTIMISERS:
             return None
-        entry = _Steps(optimiser, self._model_of(optimiser), now)
+        entry = _Steps(optimiser, self._model_of(optimiser), now, self._aside_s)
         self._of[id(optimiser)] = entry
         return entry
 
@@ -111,3 +133,19 @@ def hook(module: Any, count: Callable[[Any, float], None]) -> None:
             pass
 
     module.register_optimizer_step_post_hook(after_step)
+
+
+def follow_turns(kind: Any, turn: Callable[[bool, float], None]) -> None:
+    """Call `turn(trains, now)` when a module of torch's, of this class, changes its mode."""
+    original = kind.train
+
+    @functools.wraps(original)
+    def train(self: Any, mode: bool = True) -> Any:
+        result = original(self, mode)
+        try:  # noqa: SIM105 - as above
+            turn(mode, time.perf_counter())
+        except Exception:  # noqa: S110 - as above
+            pass
+        return result
+
+    kind.train = train

@@ -18,11 +18,14 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _AWAITED = {
     "torch.utils.data.dataloader": "attach",
     "torch.optim.optimizer": "listen",
+    "torch.nn.modules.module": "follow_modes",
     "torch.nn.parallel.distributed": "synchronise",
     "keras.src.callbacks.callback_list": "follow",  # 3
     "keras.src.callbacks": "follow",  # 2.13 and newer
     "keras.callbacks": "follow",  # older
     "tf_keras.src.callbacks": "follow",
+    "keras.src.optimizers.base_optimizer": "apply",
+    "tensorflow.python.eager.polymorphic_function.polymorphic_function": "call",
     "jax._src.profiler": "annotate",
     "jax": "note",
     "tensorflow": "note",

@@ -1,0 +1,1 @@
+"""Programs that were no part of the list by which the probe was built."""

@@ -1,0 +1,34 @@
+"""Programs and libraries that were added once the probe had been built by the others."""
+
+from contrib.bench.foreign.program import Program
+
+THEIR_LIBRARIES = ("tensorflow-cpu",)
+
+STRANGERS = (
+    Program("strangers.recipes.torchtune_single_device"),
+    Program("strangers.recipes.fairseq_updates"),
+    Program("strangers.recipes.fairseq_buffered"),
+    Program("strangers.recipes.detectron_grouped"),
+    Program("strangers.recipes.detectron_listed"),
+    Program("strangers.recipes.espnet_factories"),
+    Program("strangers.recipes.nnunet_epochs"),
+    Program("strangers.recipes.speedrun"),
+    Program("strangers.recipes.sharpness_aware"),
+    Program("strangers.recipes.by_hand"),
+    Program("strangers.recipes.functional"),
+    Program("strangers.recipes.cleanrl_ppo"),
+    Program("strangers.recipes.ray_like"),
+    Program("strangers.recipes.resumed"),
+    Program("strangers.recipes.scheduled_diffusion"),
+    Program("strangers.streams.dali_like"),
+    Program("strangers.streams.webdataset_resampled", "webdataset"),
+    Program("strangers.streams.webdataset_rebatched", "webdataset"),
+    Program("strangers.streams.datasets_from_files", "datasets"),
+    Program("strangers.streams.trainer_on_a_stream", "transformers"),
+    Program("strangers.kits.cached_features"),
+    Program("strangers.kits.lightning_combined", "lightning"),
+    Program("strangers.fields.stable_baselines_dqn", "stable_baselines3"),
+    Program("strangers.fields.geometric_clusters", "torch_geometric"),
+    Program("strangers.fields.tensorflow_tape", "tensorflow"),
+    Program("strangers.fields.tensorflow_fit", "tensorflow"),
+)
