@@ -1,14 +1,17 @@
 """The proof of `recommend --nodes`: its truth is measured, its questions can be answered."""
 
+import gzip
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from contrib.bench.recommend import choosers, oracle, trials
+from contrib.bench.recommend import choosers, gradients, oracle, trials
 from contrib.bench.recommend.__main__ import _scores
 from contrib.bench.recommend.measured import SIZES, Measured, Place
 from contrib.bench.recommend.tables import Question, question
+from contrib.bench.throughput.tables import NAME
 from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig
 from slurm_ext.model.throughput.inversion import LogNormal
 from slurm_ext.training.scaling.rows import ScalingRow
@@ -136,6 +139,26 @@ def test_nothing_is_learned_from_the_model_itself() -> None:
     """Only other models' rates on one GPU."""
     both = [*rows("bert"), *rows("yolo")]
     assert {one.user for one in choosers.gpu_rates(both, "bert")} == {"yolo"}
+
+
+def test_what_a_byte_took_is_never_the_models_own(tmp_path: Path) -> None:
+    """Medians of even layouts on the kinds of GPU that are asked about, by the model's bytes."""
+    lines = [
+        "model,cluster,placement,num_nodes,num_gpus,local_bsz,samples_per_s,sync_time",
+        "bert,aws,44,2,8,4,10,0.44",
+        "bert,aws,44,2,8,8,10,0.88",
+        "bert,aws,44,2,8,12,10,8.8",
+        "bert,aws,43,2,7,8,10,9",
+        "bert,azure,44,2,8,8,10,9",
+        "ncf,aws,,2,8,8,10,0.01",
+    ]
+    with gzip.open(tmp_path / NAME, "wt") as file:
+        file.write("\n".join(lines))
+    found = gradients.sent(tmp_path)
+    assert {one.training for one in found} == {"bert", "ncf"}
+    (bert,) = gradients.gradients(found, "ncf").others
+    assert (bert.gpu, bert.ranks, bert.nodes) == ("T4", 8, 2)
+    assert bert.seconds == pytest.approx(0.88 / gradients.BYTES["bert"])
 
 
 def test_what_is_revealed_is_what_was_measured(asked: list[Question]) -> None:
