@@ -288,11 +288,11 @@ def test_nobody_fills_the_table_of_slowdowns() -> None:
     others = [_measured(user, 0) for user in ("ada", "bob")]
     kept = fair_newest([one.owner for one in (*mine, *others)], least=MOST_OF_USER)
     assert kept == [*range(MOST_OF_USER, 2 * MOST_OF_USER + 2)]
-    hostile = [_measured("mallory", number, speed=0.02) for number in range(300)]
-    honest = [_measured(user, n, speed=0.9) for user in ("ada", "bob") for n in range(300)]
+    hostile = [_measured("mallory", number, speed=0.02) for number in range(60)]
+    honest = [_measured(user, n, speed=0.9) for user in ("ada", "bob") for n in range(60)]
     alone, among = (fitted(rows, {})[0].widths for rows in (honest, [*hostile, *honest]))
     assert among[SpeedBasis.PRIOR] >= alone[SpeedBasis.PRIOR]
-    flooded = fitted([_measured("mallory", n, speed=0.02) for n in range(3000)] + honest[:2], {})
+    flooded = fitted([_measured("mallory", n, speed=0.02) for n in range(600)] + honest[:2], {})
     assert flooded[0].widths[SpeedBasis.PRIOR] == 1.0  # two rows of each are too few
 
 
