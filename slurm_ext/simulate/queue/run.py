@@ -16,7 +16,7 @@ from slurm_ext.simulate.queue.waiting_order import AnyPool, RunTimePredictor, Wa
 
 PROGRESS_EVERY = 4096  # submissions
 MOST_IN_VAIN = 100_000  # looks in a row after which nobody started
-REQUEUE_S = 120.0  # after a node's failure, before its job may start again
+REQUEUE_S = 121.0  # from a node's failure until its job may start again: EligibleTime of 22.05
 Progress = Callable[[int], None]
 
 
@@ -97,7 +97,9 @@ class Run:
 
     def _return(self, now_s: float) -> None:
         while self._back and self._back[0][0] <= now_s:
-            self._wait(heappop(self._back)[1], now_s)
+            job = heappop(self._back)[1]
+            self._order.put_back(job, self._pool_of[job], now_s)
+            self._wait(job, now_s)
 
     def _submit(self, jobs: range, now_s: float) -> None:
         if self._predictor is not None and jobs:

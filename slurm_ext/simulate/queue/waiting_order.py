@@ -78,6 +78,11 @@ class WaitingOrder:
                 jobs.setdefault(pool, deque()).append(job)
         return self._ranks[job]
 
+    def put_back(self, job: int, pool: AnyPool, now_s: float) -> None:
+        """A job that had started waits again: since now, as Slurm counts its age."""
+        self._jobs.submit_s[job] = now_s
+        self._rank([job], pool, now_s)
+
     def move(self, job: int, pool: AnyPool, now_s: float) -> None:
         """Move a waiting job to where its new prediction puts it."""
         before = self._ranks[job]
