@@ -5,7 +5,7 @@ first step is 30 seconds; each is twice the one before, or longer by bf_window_l
 slurm.conf(5), bf_window_linear.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 from slurm_ext.simulate.planning.levels import Levels, Need, Places
@@ -19,25 +19,30 @@ class Futures:
 
     def __init__(self, levels: Levels, ends: Iterator[End], now_s: float, look: Scheduling) -> None:
         """`levels`: the present ones. `ends`: by time."""
-        self._states = [(now_s, levels)]
+        self._times, self._states = [now_s], [levels]
         self._rest = self._later(_grouped(ends, look), now_s)
 
     def first(self, shape: Need, among: int, last_s: float) -> tuple[float, Levels] | None:
-        """The first state in which a job fits; None: not until then."""
-        while not self._states[-1][1].fits(shape, among):
+        """The first state in which a job fits; None: not until then, which one look tells."""
+        while self._times[-1] <= last_s and not self._states[-1].fits(shape, among):
             state = next(self._rest, None)
-            if state is None or self._states[-1][0] > last_s:
+            if state is None:
                 return None
-            self._states.append(state)
-        place = bisect_left(self._states, True, key=lambda state: state[1].fits(shape, among))
-        state = self._states[place]
-        return state if state[0] <= last_s else None
+            self._times.append(state[0])
+            self._states.append(state[1])
+        until = bisect_right(self._times, last_s)
+        if not until or not self._states[until - 1].fits(shape, among):
+            return None
+        place = bisect_left(
+            self._states, True, 0, until - 1, key=lambda state: state.fits(shape, among)
+        )
+        return self._times[place], self._states[place]
 
     def _later(
         self, groups: Iterator[Sequence[End]], now_s: float
     ) -> Iterator[tuple[float, Levels]]:
         for group in groups:
-            levels = self._states[-1][1].copy()
+            levels = self._states[-1].copy()
             for _, places in group:
                 levels.give(places)
             yield max(group[-1][0], now_s), levels

@@ -7,7 +7,7 @@ best, the first of equal ones.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import islice
+from itertools import accumulate, islice
 from operator import or_
 
 Places = Sequence[tuple[int, int]]  # (node, GPUs taken there)
@@ -71,6 +71,7 @@ class Levels:
         self.at = [0] * (max(sizes, default=0) + 1)
         for node, size in enumerate(sizes):
             self.at[size] |= 1 << node
+        self._least: list[int] | None = None  # the nodes with k free GPUs or more; None: changed
 
     def copy(self) -> "Levels":
         """The same, to be changed apart."""
@@ -86,12 +87,19 @@ class Levels:
         return found
 
     def fits(self, shape: Need, among: int) -> bool:
-        """True if the room is there."""
-        at, rest = self.at, shape.rest
-        whole = (at[shape.size] & among).bit_count() - shape.whole
-        if whole < 0 or not rest:
-            return whole >= 0
-        return whole > 0 or any(at[k] & among for k in range(rest, shape.size))
+        """True if the room is there; none of the nodes has more GPUs than the shape's size."""
+        if not shape.rest:
+            return (self.at[shape.size] & among).bit_count() >= shape.whole
+        some = (self._least or self._summed())[shape.rest] & among
+        if not shape.whole:
+            return some != 0
+        full = (self.at[shape.size] & among).bit_count()
+        return full >= shape.whole and some.bit_count() > shape.whole
+
+    def _summed(self) -> list[int]:
+        """The nodes with k free GPUs or more, by k."""
+        self._least = [*accumulate(reversed(self.at), or_)][::-1]
+        return self._least
 
     def find(self, shape: Need, among: int, *, packed: bool = True) -> Places | None:
         """A place for a job on some of the nodes; None where it does not fit.
@@ -137,6 +145,7 @@ class Levels:
 
     def move(self, node: int, free: int) -> None:
         """So many GPUs of a node are free from now on."""
+        self._least = None
         self.at[self.free[node]] ^= 1 << node
         self.at[free] ^= 1 << node
         self.free[node] = free

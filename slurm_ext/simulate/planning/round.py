@@ -7,7 +7,7 @@ that those behind it must keep. The next round begins without promises.
 from collections.abc import Iterator, Sequence
 
 from slurm_ext.simulate.planning.futures import End, Futures
-from slurm_ext.simulate.planning.levels import Levels, Places, nodes_of
+from slurm_ext.simulate.planning.levels import Levels, Need, Places, nodes_of
 from slurm_ext.simulate.planning.reserved import Reserved
 from slurm_ext.simulate.planning.rooms import Rooms
 from slurm_ext.simulate.planning.scheduling import Scheduling
@@ -30,6 +30,8 @@ class Round:
         self._look, self._now_s, self._out = look, now_s, out
         self._reserved = Reserved()
         self._futures: Futures | None = None
+        # By room and nodes: for how long somebody asked, and before when there was none for that.
+        self._lacked: dict[tuple[Need, int], dict[float, float]] = {}
 
     def fits_now(self, job: int) -> bool:
         """True if the job can start at once and all promises are kept."""
@@ -42,6 +44,7 @@ class Round:
     def changed(self) -> None:
         """A job has started."""
         self._futures = None
+        self._lacked = {}
 
     def promise(self, job: int, running: Iterator[End]) -> None:
         """Keep room for a job that cannot start; `running`: ends of those that run, by time."""
@@ -58,18 +61,28 @@ class Round:
             self._reserved.add(start_s, end_s, nodes_of(places))
 
     def _earliest(self, job: int, futures: Futures) -> tuple[float, Places] | None:
-        """Start and place that keep all promises; None: not within bf_window."""
-        from_s, last_s = self._now_s, self._now_s + self._look.window_s
+        """Start and place that keep all promises; None: not within bf_window.
+
+        Where room lacked, it lacks for whoever asks for it later, for as long or longer: promises
+        only grow. Where a place met a promise, a later look may find another place.
+        """
+        last_s = self._now_s + self._look.window_s
         limit_s, shape = self._limit_s[job], self._rooms.shape[job]
+        known = self._lacked.setdefault((shape, self._rooms.nodes[job]), {})
+        before = (when_s for asked_s, when_s in known.items() if asked_s <= limit_s)
+        from_s, lacked = max(before, default=self._now_s), True
         while from_s <= last_s:
             nodes, later_s = self._open(job, from_s), self._reserved.next_end(from_s)
-            found = futures.first(shape, nodes, last_s)
-            start_s = max(found[0], from_s) if found else later_s
-            if found and start_s <= later_s:
+            found = futures.first(shape, nodes, min(last_s, later_s))
+            if lacked:
+                known[limit_s] = from_s
+            if found:
+                start_s = max(found[0], from_s)
                 places = self._place(found[1], job, nodes) or ()
                 promised = self._reserved.within(start_s, start_s + limit_s)
                 if start_s == from_s or not promised & nodes_of(places):
                     return start_s, places
+                lacked = False
             if later_s == from_s:
                 return None
             from_s = later_s
