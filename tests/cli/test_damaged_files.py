@@ -47,6 +47,8 @@ READ = {  # file below the folder: commands that read it
     "trace.csv": ("simulate trace.csv --nodes 1",),
     "vc.csv": ("simulate fine.csv --vc-nodes vc.csv",),
     "estimates.csv": ("simulate fine.csv --nodes 1 --estimates estimates.csv",),
+    "qos.txt": ("simulate fine.csv --nodes 1 --qos qos.txt",),
+    "counts.csv": ("simulate fine.csv --nodes 1 --node-counts counts.csv",),
     "sacct.txt": ("history import sacct.txt",),
     "sacct.txt.gz": ("history import sacct.txt.gz",),
 }
