@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from slurm_ext.node.common.spool_layout import key_of, split_key
 
@@ -41,13 +42,13 @@ def _another_ended(facts: Mapping[str, Any] | None, done: str) -> bool:
     """
     from slurm_ext.node.record.squeue import has_ended_since
 
-    return facts is not None and has_ended_since(facts, int(os.stat(done).st_mtime))
+    return facts is not None and has_ended_since(facts, int(os.stat(done).st_mtime), time.time())
 
 
 def _is_taken_back(facts: Mapping[str, Any] | None) -> bool:
     from slurm_ext.node.record.squeue import is_taken_back
 
-    return facts is not None and is_taken_back(facts)
+    return facts is not None and is_taken_back(facts, time.time())
 
 
 def _restarts(spool: Spool, job_id: int, kind: str, most: int) -> list[int]:

@@ -41,6 +41,7 @@ _FIELDS = (
 )
 _TEXTS = ("state", "reason")
 _TO_RUN_AGAIN = ("COMPLETING", "PENDING", "REQUEUED")
+_AHEAD_S = 60.0  # beyond any difference of clocks
 GOING_ON = frozenset(
     ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING")
 ) | {"COMPLETING"}
@@ -59,21 +60,23 @@ def query_job(config: NodeConfig, job_id: int, wait_s: float) -> dict[str, Any] 
     return parse_squeue(said.decode("utf-8", "replace"), job_id) if said else None
 
 
-def is_taken_back(facts: Mapping[str, Any]) -> bool:
+def is_taken_back(facts: Mapping[str, Any], now_s: float) -> bool:
     """True if the job, whose run has ended, is to run again: Slurm has no end for it then.
 
-    It counts the run that follows already. Seen in epilogs of 22.05 and 24.11.
+    It counts the run that follows already. Seen in epilogs of 22.05 and 24.11. Of a job that it
+    found missing and requeues, it tells the start and end that it expects (22.05).
     """
-    return facts["state"] in _TO_RUN_AGAIN and facts["end_s"] is None
+    expected = facts["end_s"] is None or facts["end_s"] > now_s + _AHEAD_S
+    return facts["state"] in _TO_RUN_AGAIN and expected
 
 
-def has_ended_since(facts: Mapping[str, Any], second: int) -> bool:
+def has_ended_since(facts: Mapping[str, Any], second: int, now_s: float) -> bool:
     """True if the job's newest run started in this second or later, and does not go on.
 
     Slurm's clock and the node's own are compared: both are the site's.
     """
     runs = facts["state"] in GOING_ON and facts["state"] not in _TO_RUN_AGAIN
-    return not runs and (facts["start_s"] or 0) >= second
+    return not runs and second <= (facts["start_s"] or 0) <= now_s + _AHEAD_S
 
 
 def parse_squeue(text: str, job_id: int) -> dict[str, Any] | None:

@@ -1,6 +1,7 @@
 """Runs without a prolog's notes: it was killed, or Slurm skipped it right after a requeue."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ BEFORE_S, DONE_S, AFTER_S = 1_760_000_000, 1_760_000_060.5, 1_760_000_060
 ENDED = {"state": "COMPLETED", "start_s": AFTER_S, "end_s": AFTER_S + 9}
 BACK = {"state": "COMPLETING", "start_s": AFTER_S, "end_s": None}
 LOST = {"state": "COMPLETING", "start_s": BEFORE_S, "end_s": None}
+AHEAD_S = int(time.time()) + 120
+MISSED = {"state": "COMPLETING", "start_s": AHEAD_S, "end_s": AHEAD_S + 600}
 HELD = {"state": "CANCELLED", "start_s": BEFORE_S, "end_s": AFTER_S}
 RUNS = {"state": "RUNNING", "start_s": AFTER_S, "end_s": AFTER_S + 600}
 WAITS = {"state": "PENDING", "start_s": None, "end_s": None}
@@ -35,6 +38,8 @@ WAITS = {"state": "PENDING", "start_s": None, "end_s": None}
         (("7.0.done", "7.1.done", "7.2.json"), 2, None, "7.2"),
         (("7.0.done",), 0, None, "7.0"),  # an epilog that is run again
         (("7.0.done",), 1, LOST, "7.0"),  # the same, for slurmctld lost the end and requeues
+        (("7.0.done",), 1, MISSED, "7.0"),  # the same, by the next run's expected start and end
+        ((), 1, MISSED, "7.0"),
         (("7.0.done",), 1, None, "7.0"),  # the same, and slurmctld was killed once more
         (("7.0.done",), 1, RUNS, "7.0"),  # the same, and the next run goes on elsewhere
         (("7.0.done",), 1, WAITS, "7.0"),  # the same, and it waits
@@ -72,5 +77,5 @@ def test_a_requeued_run_without_notes_is_no_run_that_follows(
 @pytest.mark.parametrize(("state", "back"), [("COMPLETING", True), ("RUNNING", False)])
 def test_a_job_without_a_time_limit_has_no_end_while_it_runs(state: str, back: bool) -> None:
     """That alone takes nothing back."""
-    assert is_taken_back({"state": state, "end_s": None}) is back
-    assert not is_taken_back({"state": state, "end_s": 1})
+    assert is_taken_back({"state": state, "end_s": None}, 2.0) is back
+    assert not is_taken_back({"state": state, "end_s": 1}, 2.0)
