@@ -51,7 +51,7 @@ def in_order(
         estimate_s=np.array([length.seconds for length in lengths]),
     )
     ties = np.array([job.job_id for job in jobs])
-    order = rule_of(rule).order(query, ties, ages=longest.ages(now_s))
+    order = rule_of(rule).order(query, ties, lead_s=longest.lead_s(now_s))
     before = [None, *(jobs[number] for number in order)]
     return [
         QueueRank(waiting=jobs[number], length=lengths[number], place=place, ahead=ahead)

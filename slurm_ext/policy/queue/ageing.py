@@ -1,12 +1,10 @@
 """Ageing: the lead of a small job over a larger one, which ends with waiting. Pure.
 
 The key of a size becomes a time: since when the job waits, plus a handicap that grows with the
-logarithm of the size, up to the lead. Who has waited half as long as the longest wait that the
-cluster has seen in any of its queues is old: the old go before all others, the oldest first. The
-lead follows that longest wait, too. Where jobs wait much less, the order is that of sizes; where
-they wait as long, small newcomers stay behind those that waited. So the longest waits grow little,
-and a site needs no number of its own. (Boost policies have the shape of the handicap: Yu and
-Scully, 2024.)
+logarithm of the size, up to the lead. The lead follows the longest wait that the cluster has seen
+in any of its queues. Where jobs wait much less, the order is that of sizes; where they wait as
+long, small newcomers stay behind those that waited. So the longest waits grow little, and a site
+needs no number of its own. (Boost policies have this shape: Yu and Scully, 2024.)
 
 The size is the predicted one, not the expected one of its interval: see
 contrib/bench/queue/ageing. Nobody is preempted, so Gittins' index of a waiting job is one over the
@@ -14,26 +12,16 @@ expected run time, and intervals of nearly equal width change no order.
 """
 
 from dataclasses import dataclass
-from math import floor, inf, log
+from math import floor, log
 
 import numpy as np
 from numpy.typing import NDArray
 
-LEADS = 3.0  # times the longest wait (contrib/bench/queue/ageing)
-OLD = 0.5  # times the longest wait, too
+LEADS = 1.5  # times the longest wait (contrib/bench/queue/ageing)
 LEAST_LEAD_S, MOST_LEAD_S = 3600.0, 30 * 86400.0
 HALVES_S = 30 * 86400.0  # in which a longest wait that nobody reaches again counts half
 STEP = 1.1  # between two leads: each changes the order of all that wait
 LEAD_SIZES = (60.0, 1e6)  # GPU-seconds: no handicap up to the first, all of it from the second
-_BEFORE_ALL_S = 1e12  # before every time that a job can have
-
-
-@dataclass(frozen=True, slots=True)
-class Ages:
-    """Lead and age of one moment, in s; without values nobody leads and nobody is old."""
-
-    lead_s: float = 0.0  # of the smallest over the largest jobs
-    old_since_s: float = -inf  # who has waited since then is old
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +35,25 @@ class LongestWait:
         """Return the record after a look at the job that waits longest now."""
         return LongestWait(waited_s, now_s) if waited_s > self._left_s(now_s) else self
 
-    def ages(self, now_s: float) -> Ages:
-        """Return lead and age that follow from it now; the lead goes in steps."""
-        left_s = self._left_s(now_s)
-        wanted = min(max(LEADS * left_s, LEAST_LEAD_S), MOST_LEAD_S)
+    def lead_s(self, now_s: float) -> float:
+        """Lead of the smallest over the largest jobs in s, in steps."""
+        wanted = min(max(LEADS * self._left_s(now_s), LEAST_LEAD_S), MOST_LEAD_S)
         steps = floor(log(wanted / LEAST_LEAD_S) / log(STEP) + 1e-9)
-        old_s = min(max(OLD * left_s, LEAST_LEAD_S), MOST_LEAD_S)
-        return Ages(LEAST_LEAD_S * STEP**steps, now_s - old_s)
+        return float(LEAST_LEAD_S * STEP**steps)
 
     def _left_s(self, now_s: float) -> float:
         return float(self.seconds * 0.5 ** (max(0.0, now_s - self.at_s) / HALVES_S))
 
 
 def aged(
-    submit_s: NDArray[np.float64], sizes: NDArray[np.float64], ages: Ages
+    submit_s: NDArray[np.float64], sizes: NDArray[np.float64], lead_s: float
 ) -> NDArray[np.float64]:
-    """Return sizes (GPU-seconds) as times in s; who came a lead later, or after an old one, waits.
+    """Return sizes (GPU-seconds) as times in s; a job submitted `lead_s` later never overtakes.
 
     Of two jobs the lead goes by the ratio of their sizes, however large both are: estimates are
     wrong by factors, and so are sizes that matter.
     """
     least, most = LEAD_SIZES
     part = np.log(np.maximum(sizes, least) / least) / np.log(most / least)
-    times = submit_s + ages.lead_s * np.minimum(part, 1.0)
-    keys: NDArray[np.float64]
-    keys = np.where(submit_s <= ages.old_since_s, submit_s - _BEFORE_ALL_S, times)
-    return keys
+    times: NDArray[np.float64] = submit_s + lead_s * np.minimum(part, 1.0)
+    return times

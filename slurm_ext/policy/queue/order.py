@@ -14,7 +14,7 @@ A job waits since its submission, or since it became eligible to start (after a 
 or until its begin time): before, nobody made it wait. Ties go to the earlier one. `+backfill`: a
 later job may start where it delays no reservation (simulate/queue/reserve.py). `+ageing`: the key
 of a size becomes a time, since when it waits plus a handicap that grows with the logarithm of the
-size and with the longest wait; who waits half as long as that goes first (ageing.py).
+size and with the longest wait (ageing.py).
 """
 
 from collections.abc import Callable, Mapping
@@ -25,11 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurm_ext.core.errors import UsageError
-from slurm_ext.policy.queue.ageing import Ages, aged
+from slurm_ext.policy.queue.ageing import aged
 from slurm_ext.policy.queue.preempting import LEAST_SERVICE, SHORTEST_LEFT, Preempting
 
 Floats = NDArray[np.float64]
-UNAGED = Ages()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +61,17 @@ class Rule:
     stateful: Callable[[], Any] | None = None  # makes what orders one replay, in place of `keys`
 
     def order(
-        self, jobs: QueuedJobs, ties: NDArray[np.int64] | None = None, *, ages: Ages = UNAGED
+        self, jobs: QueuedJobs, ties: NDArray[np.int64] | None = None, *, lead_s: float = 0.0
     ) -> NDArray[np.int64]:
         """Indices of jobs, who goes first first. `ties` decides where key and time are equal."""
-        keys = self.key(jobs, ages)
+        keys = self.key(jobs, lead_s)
         last = np.arange(len(keys)) if ties is None else ties
         return np.lexsort((last, jobs.submit_s, keys))
 
-    def key(self, jobs: QueuedJobs, ages: Ages = UNAGED) -> Floats:
-        """Keys of jobs, the lowest first; rules without ageing do not look at `ages`."""
+    def key(self, jobs: QueuedJobs, lead_s: float = 0.0) -> Floats:
+        """Keys of jobs, the lowest first. `lead_s`: see ageing.py; without ageing it is nothing."""
         sizes = self.keys(jobs)
-        return aged(jobs.submit_s, sizes, ages) if self.ageing else sizes
+        return aged(jobs.submit_s, sizes, lead_s) if self.ageing else sizes
 
 
 def _gpus(jobs: QueuedJobs) -> Floats:

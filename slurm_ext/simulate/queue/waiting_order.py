@@ -1,18 +1,17 @@
 """Ranks of waiting jobs in a replay: from what is predicted of them, and from how long they wait.
 
-The rule's own function gives the keys, of one job at its submission, or when it has become old, as
-of a whole queue whose lead has changed (policy/queue/ageing.py).
+The rule's own function gives the keys, of one job at its submission as of a whole queue whose lead
+has changed (policy/queue/ageing.py).
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
 
-from slurm_ext.policy.queue.ageing import Ages, LongestWait
-from slurm_ext.policy.queue.order import UNAGED, QueuedJobs, Rule
+from slurm_ext.policy.queue.ageing import LongestWait
+from slurm_ext.policy.queue.order import QueuedJobs, Rule
 from slurm_ext.simulate.queue.job_columns import JobColumns
 from slurm_ext.simulate.queue.pool import NonPreemptingPool
 from slurm_ext.simulate.queue.pool_planning import PlanningPool
@@ -57,12 +56,11 @@ class WaitingOrder:
         self._predicted = False
         self.submit_s: list[float] = jobs.submit_s.tolist()
         count = len(self.submit_s)
-        self._ranks = [0] * count if stateful else self._computed(range(count), UNAGED, 0.0)
+        self._ranks = [0] * count if stateful else self._computed(range(count), 0.0, 0.0)
         self._next_s: dict[AnyPool, float] = {}  # when a stateful policy is asked again
         self._longest = LongestWait()
-        self._ages: dict[AnyPool, Ages] = {}
+        self._leads: dict[AnyPool, float] = {}
         self._arrived: dict[AnyPool, deque[int]] = {}
-        self._young: dict[AnyPool, deque[int]] = {}  # as `_arrived`, but for those that are old
 
     def predict(self, jobs: Sequence[int], seconds: Sequence[float]) -> None:
         """Take predictions of jobs; those that wait already keep their place until `move`."""
@@ -74,8 +72,7 @@ class WaitingOrder:
         if self._rule.ageing or self._predicted or self._stateful:
             self._rank([job], pool, now_s)
         if self._rule.ageing:
-            for jobs in (self._arrived, self._young):
-                jobs.setdefault(pool, deque()).append(job)
+            self._arrived.setdefault(pool, deque()).append(job)
         return self._ranks[job]
 
     def put_back(self, job: int, pool: AnyPool, now_s: float) -> None:
@@ -91,7 +88,7 @@ class WaitingOrder:
             pool.again(before, self._ranks[job])
 
     def age(self, pool: AnyPool, now_s: float) -> None:
-        """Update the order of a pool's queue: jobs become old, and leads of small jobs change.
+        """Update the order of a pool's queue if the lead of small jobs has changed since.
 
         A stateful policy is asked again where its keys have become too old.
         """
@@ -100,28 +97,13 @@ class WaitingOrder:
         if self._stateful and now_s >= self._next_s.setdefault(pool, 0.0):
             self._next_s[pool] = now_s + self._stateful.every_s
             self._reorder(pool, now_s)
-        if self._rule.ageing:
-            self._longest = self._longest.seen(now_s - self._oldest_s(pool, now_s), now_s)
-            self._grow_old(pool, now_s)
-
-    def _grow_old(self, pool: LeavingPool, now_s: float) -> None:
-        before, now = self._ages.get(pool, UNAGED), self._longest.ages(now_s)
-        since_s = max(before.old_since_s, now.old_since_s)  # who is old stays so
-        self._ages[pool] = replace(now, old_since_s=since_s)
-        old = [*self._turned_old(pool, since_s)]
-        if now.lead_s != before.lead_s:
+        if not self._rule.ageing:
+            return
+        self._longest = self._longest.seen(now_s - self._oldest_s(pool, now_s), now_s)
+        lead_s = self._longest.lead_s(now_s)
+        if lead_s != self._leads.get(pool, 0.0):
+            self._leads[pool] = lead_s
             self._reorder(pool, now_s)
-        else:
-            for job in old:
-                self.move(job, pool, now_s)
-
-    def _turned_old(self, pool: AnyPool, since_s: float) -> Iterator[int]:
-        """Jobs that wait since then, each once."""
-        young = self._young.get(pool, deque())
-        while young and self.submit_s[young[0]] <= since_s:
-            job = young.popleft()
-            if not self._work.has_started(job):
-                yield job
 
     def _reorder(self, pool: LeavingPool, now_s: float) -> None:
         waiting = [number_of(rank) for rank in pool.ranks()]
@@ -136,16 +118,16 @@ class WaitingOrder:
         return self.submit_s[arrived[0]] if arrived else now_s
 
     def _rank(self, jobs: Sequence[int], pool: AnyPool, now_s: float) -> None:
-        computed = self._computed(jobs, self._ages.get(pool, UNAGED), now_s)
+        computed = self._computed(jobs, self._leads.get(pool, 0.0), now_s)
         for job, rank in zip(jobs, computed, strict=True):
             self._ranks[job] = rank
 
-    def _computed(self, jobs: Sequence[int], ages: Ages, now_s: float) -> list[int]:
+    def _computed(self, jobs: Sequence[int], lead_s: float, now_s: float) -> list[int]:
         which = np.asarray(jobs, dtype=np.int64)
         if self._stateful:
             return ranks(self._stateful.keys(which, now_s), jobs)
         if self._rule.wide:
-            return ranks(self._rule.key(self._portraits.some(which, now_s), ages), jobs)
+            return ranks(self._rule.key(self._portraits.some(which, now_s), lead_s), jobs)
         submit_s, gpus = self._jobs.submit_s[which], self._jobs.gpus[which]
         some = QueuedJobs(submit_s=submit_s, gpus=gpus, estimate_s=self._jobs.estimate_s[which])
-        return ranks(self._rule.key(some, ages), jobs)
+        return ranks(self._rule.key(some, lead_s), jobs)

@@ -1,6 +1,5 @@
 """The live queue on a cluster that is nothing but records: who gives way, and who is left alone."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +25,7 @@ from slurm_ext.simulate.queue.engine import replay
 from slurm_ext.slurm import JobInfo, MemoryClient
 from tests.simulate.traces import trace_of
 
-HOUR = 60.0  # in minutes
-FIRST_S = int(time.time()) - 1000  # nobody is old (policy/queue/ageing.py)
+HOUR = 60.0
 
 
 def job(job_id: int, minutes: float = HOUR, **changes: Any) -> JobInfo:
@@ -38,7 +36,7 @@ def job(job_id: int, minutes: float = HOUR, **changes: Any) -> JobInfo:
         "name": f"j{job_id}",
         "state": "PENDING",
         "partition": "gpu",
-        "submit_time_s": FIRST_S,
+        "submit_time_s": 1000 + job_id,
         "time_limit_minutes": minutes,
         "gpus": 1,
         "cpus": 4,
@@ -205,31 +203,25 @@ ROWS = st.lists(
 )
 
 
-@given(rows=ROWS, whole=st.booleans(), added=st.sampled_from(["", "+ageing"]))
+@given(rows=ROWS, whole=st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_replay_and_live_take_the_same_order(
-    rows: list[tuple[int, int, int]],
-    whole: bool,
-    added: str,
-    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[int, int, int]], whole: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Behind one job that has all GPUs, the rest starts in replay as the live loop orders it.
 
-    Both are told the true run time: the replay as an oracle, the loop by time limits. With ageing
-    all are old by then.
+    Both are told the true run time: the replay as an oracle, the loop by time limits.
     """
     rows = sorted((submit, minutes, 8 if whole else gpus) for submit, minutes, gpus in rows)
     trace = trace_of([(0, LAST_S, 8), *((s, m * 60, g) for s, m, g in rows)])
-    outcome = replay(trace, Cluster(nodes=1, gpus_per_node=8), rule_of(f"shortest{added}"))
+    outcome = replay(trace, Cluster(nodes=1, gpus_per_node=8), rule_of("shortest+ageing"))
     longest = LongestWait().seen(LAST_S - rows[0][0], LAST_S)
     times = RuntimeEstimates(tmp_path_factory.getbasetemp(), busy_timeout_ms=100)
     waiting = [
         Waiting(job_id=n, info=job(n, m, submit_time_s=s, gpus=g))
         for n, (s, m, g) in enumerate(rows, 1)
     ]
-    order = [
-        one.waiting.job_id for one in in_order(waiting, f"qssf{added}", times, LAST_S, longest)
-    ]
+    order = [one.waiting.job_id for one in in_order(waiting, "qssf+ageing", times, LAST_S, longest)]
     assert (np.diff(outcome.start_s[order]) >= (60 if whole else 0)).all()
 
 

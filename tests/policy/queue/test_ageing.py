@@ -1,4 +1,4 @@
-"""Ageing: how far a small job goes ahead, who is old, what both follow, and that nobody starves."""
+"""Ageing: how far a small job goes ahead, what the lead follows, and that nobody starves."""
 
 from dataclasses import replace
 
@@ -13,9 +13,7 @@ from slurm_ext.policy.queue.ageing import (
     LEADS,
     LEAST_LEAD_S,
     MOST_LEAD_S,
-    OLD,
     STEP,
-    Ages,
     LongestWait,
     aged,
 )
@@ -29,7 +27,7 @@ DAY = 86400.0
 
 def time_of(size: float, lead_s: float = 1000.0) -> float:
     """Key of a job submitted at 7 s."""
-    return float(aged(np.array([7.0]), np.array([size]), Ages(lead_s))[0])
+    return float(aged(np.array([7.0]), np.array([size]), lead_s)[0])
 
 
 @pytest.mark.parametrize(
@@ -51,54 +49,34 @@ def test_a_handicap_goes_by_the_ratio_of_sizes(size: float) -> None:
     sizes=st.lists(st.floats(1.0, 1e7), min_size=2, max_size=20),
     gaps=st.lists(st.floats(0.0, 1e6), min_size=20, max_size=20),
     lead_s=st.floats(LEAST_LEAD_S, MOST_LEAD_S),
-    old_since_s=st.floats(-1.0, 2e7),
 )
-def test_ageing_bounds_overtaking(
-    sizes: list[float], gaps: list[float], lead_s: float, old_since_s: float
-) -> None:
-    """However small a job is, none goes before one of a lead earlier, or before an old one."""
+def test_ageing_bounds_overtaking(sizes: list[float], gaps: list[float], lead_s: float) -> None:
+    """However small a job is, it never goes before one that was submitted a lead earlier."""
     submit_s = np.cumsum(gaps[: len(sizes)])
     jobs = QueuedJobs(
         submit_s=submit_s, gpus=np.ones(len(sizes), dtype=int), estimate_s=np.array(sizes)
     )
-    ages = Ages(lead_s, old_since_s)
-    place = np.argsort(rule_of("qssf+backfill+ageing").order(jobs, ages=ages))
-    old = submit_s[:, None] <= old_since_s
-    later = submit_s[None, :] > submit_s[:, None] + np.where(old, 0.0, lead_s)
+    place = np.argsort(rule_of("qssf+backfill+ageing").order(jobs, lead_s=lead_s))
+    later = submit_s[None, :] > submit_s[:, None] + lead_s
     assert (place[None, :] > place[:, None])[later].all()
-
-
-def test_the_old_go_first_and_the_oldest_of_them() -> None:
-    """Whatever they need; who is not old goes by size behind them, by a live clock too."""
-    now_s = 1.8e9
-    submit_s = now_s - np.array([9.0, 3.0, 8.0, 2.0])
-    jobs = QueuedJobs(
-        submit_s=submit_s, gpus=np.ones(4, dtype=int), estimate_s=np.array([1e9, 1e9, 1.0, 1.0])
-    )
-    for rule, order in (("qssf+ageing", [0, 2, 3, 1]), ("qssf", [2, 3, 0, 1])):
-        ages = Ages(MOST_LEAD_S, now_s - 8.0)
-        assert rule_of(rule).order(jobs, ages=ages).tolist() == order
 
 
 def test_the_lead_follows_the_longest_wait() -> None:
     """In steps, between two bounds; shorter waits change nothing."""
-    assert LongestWait().ages(5.0) == Ages(LEAST_LEAD_S, 5.0 - LEAST_LEAD_S)
+    assert LongestWait().lead_s(5.0) == LEAST_LEAD_S
     seen = LongestWait().seen(DAY, 2 * DAY)
-    assert LEADS * DAY / STEP < seen.ages(2 * DAY).lead_s <= LEADS * DAY * (1 + 1e-9)
-    assert seen.ages(2 * DAY).old_since_s == 2 * DAY - OLD * DAY
+    assert LEADS * DAY / STEP < seen.lead_s(2 * DAY) <= LEADS * DAY * (1 + 1e-9)
     assert seen.seen(0.9 * DAY, 2 * DAY) == seen
-    most = seen.seen(900 * DAY, 900 * DAY).ages(900 * DAY)
-    assert MOST_LEAD_S / STEP < most.lead_s <= MOST_LEAD_S
-    assert most.old_since_s == 900 * DAY - MOST_LEAD_S
+    assert MOST_LEAD_S / STEP < seen.seen(900 * DAY, 900 * DAY).lead_s(900 * DAY) <= MOST_LEAD_S
 
 
 def test_a_longest_wait_is_forgotten_by_halves() -> None:
     """A month later it counts half, and a shorter one replaces it; no clock makes it longer."""
     seen = LongestWait(8 * DAY, 100.0)
     later_s = 100.0 + HALVES_S
-    assert seen.ages(later_s) == LongestWait(4 * DAY, later_s).ages(later_s)
+    assert seen.lead_s(later_s) == LongestWait(4 * DAY, later_s).lead_s(later_s)
     assert seen.seen(4.1 * DAY, later_s) == LongestWait(4.1 * DAY, later_s)
-    assert seen.ages(0.0).lead_s == seen.ages(100.0).lead_s
+    assert seen.lead_s(0.0) == seen.lead_s(100.0)
 
 
 ROWS = st.lists(
