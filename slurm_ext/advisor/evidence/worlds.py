@@ -31,6 +31,7 @@ class _Place:
     curve: "Curve"
     whole: WholeRun
     others: float  # for each core
+    met: float  # the same where its runs started their workers
     node_cores: int  # of the machine
     shared_by: int | None = None  # the job's CPUs as written, where it shares all of the node's
 
@@ -45,7 +46,8 @@ class _Place:
         cores /= self.whole.per_task
         point = at_beside(self.curve, others, shape.num_workers, cores, claims=others > 0)
         starts_s = self.whole.start_s * starts(shape.num_workers, cores)
-        return 1 / (1 / point.samples_per_s + self.whole.beside_s + (1 + others) * starts_s)
+        longer = (1 + others) / (1 + self.met)
+        return 1 / (1 / point.samples_per_s + self.whole.beside_s + longer * starts_s)
 
 
 def worlds_of(
@@ -57,7 +59,9 @@ def worlds_of(
     """
     from slurm_ext.model.throughput.estimate import curve_of
 
-    quiet = _Place(curve=curve_of(known), whole=whole, others=0.0, node_cores=node_cores)
+    quiet = _Place(
+        curve=curve_of(known), whole=whole, others=0.0, met=known.others, node_cores=node_cores
+    )
     places = [quiet] if known.others else []
     if known.most_others:
         places.append(replace(quiet, others=known.most_others))

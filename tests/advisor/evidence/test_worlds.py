@@ -51,11 +51,15 @@ def test_a_full_node_gives_each_process_its_share() -> None:
 
 
 def test_starts_take_longer_beside_others() -> None:
-    """What the whole run takes beside its batches counts in every world."""
+    """Than where they were measured; what else the whole run takes counts in every world."""
     crowded = replace(KNOWN, most_others=2.0)
     (steady,) = rates(crowded, FOUR)
     (whole,) = rates(crowded, FOUR, whole=WholeRun(beside_s=0.01, start_s=0.001))
     assert 1 / whole - 1 / steady == pytest.approx(0.01 + 3 * 0.001 * 4)
+    met = replace(crowded, others=2.0)
+    _, steady = rates(met, FOUR)
+    _, whole = rates(met, FOUR, whole=WholeRun(beside_s=0.01, start_s=0.001))
+    assert 1 / whole - 1 / steady == pytest.approx(0.01 + 0.001 * 4)
 
 
 def test_ranks_of_a_task_share_what_it_has() -> None:
