@@ -289,6 +289,23 @@ def test_only_a_validation_is_left_out(others: int, stepped: bool, expected: lis
     assert training.moved == expected
 
 
+@pytest.mark.parametrize(("others", "expected"), [(3, [5.0]), (1, [])])
+def test_a_validation_between_zipped_batches_is_left_out_of_both(
+    others: int, expected: list[float]
+) -> None:
+    """Two loaders give each step's batch: the first one's step is not over when it is left."""
+    turns, first, second, other = Turns(StepClock()), one_pass(), one_pass(), one_pass()
+    for second_s in (10.0, 15.0):
+        turns.to(first, second_s)
+        turns.to(second, second_s + 1)
+        turns.count(Optimiser(), second_s + 3)
+    for _ in range(others):
+        turns.to(other, 20.0)
+    turns.to(first, 25.0)
+    turns.to(second, 25.0)
+    assert (first.moved, second.moved) == (expected, expected)
+
+
 def test_passes_without_a_step_are_forgotten() -> None:
     """A program that only evaluates, one batch of a new loader each time."""
     turns = Turns(StepClock())

@@ -75,11 +75,18 @@ class Turn:
 
     def leave(self, now: float) -> None:
         """Another loader is asked from here on."""
-        latest = self._latest
-        if not self.credit() and self._asked and not self._again:
+        latest, beside = self._latest, [*self._beside]
+        if self.credit():  # it was the step of those, too: they are left here, not before it
+            for one in beside:
+                one.left = one.left and self._place(now)
+        elif self._asked and not self._again:
             self._beside.append(latest)
         if latest is not None and latest.last and latest.left is None:
-            latest.left = now, time.process_time(), self._stretches, self._total
+            latest.left = self._place(now)
+
+    def _place(self, now: float) -> tuple[float, float, int, int]:
+        """Where a pass is left: what lies between this and its next batch may be a validation."""
+        return now, time.process_time(), self._stretches, self._total
 
     def credit(self) -> bool:
         """Steps are those of the pass that handed the latest batch, and of those zipped with it."""
