@@ -17,7 +17,6 @@ from slurm_ext.advisor.evidence.summary import (
     summarize,
 )
 from slurm_ext.advisor.evidence.whole_run import WholeRun, whole_run_predictor
-from slurm_ext.advisor.evidence.worlds import World, told, worlds_of
 from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, floor_for, limits_for
 from slurm_ext.advisor.limits.eligible import (
     of_another_job,
@@ -38,6 +37,7 @@ from slurm_ext.core.records import (
 from slurm_ext.core.settings.document import Settings
 
 if TYPE_CHECKING:  # imported with the first evidence: `dlqueue predict` starts without them
+    from slurm_ext.advisor.evidence.worlds import World
     from slurm_ext.model.scaling.family import Family
     from slurm_ext.model.throughput.estimate import Estimate, Prior
     from slurm_ext.model.throughput.receiving import ReceiveTimes
@@ -178,6 +178,7 @@ def _loader_decision(
         why_not = why_not or _too_few(estimated.runs, least)
     if why_not is not None or estimated is None:
         return Decision(action="leave", reason=str(why_not), before=before, after=before)
+    from slurm_ext.advisor.evidence.worlds import told, worlds_of
     from slurm_ext.policy import loader
 
     predict = whole_run_predictor(estimated, summary.node_cores, context.factor, summary.whole)
