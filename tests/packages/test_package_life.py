@@ -78,7 +78,7 @@ def test_a_nodes_part_needs_nothing_but_the_systems_python(site: Machine, packag
 
 def test_a_node_that_slurm_left_is_clean_after_a_purge(site: Machine, packages: Path) -> None:
     """slurm.conf names no hook: settings and an empty spool go."""
-    site.run(f"dpkg -i {packages}/dlqueue-node_*.deb")
+    site.run(f"dpkg --no-triggers -i {packages}/dlqueue-node_*.deb", QUICK)
     site.run(f"mkdir -p {HOOKS} /var/spool/dlqueue/out")
     assert site.run("dpkg -P dlqueue-node").count("stays") == 0
     assert not site.has("/etc/dlqueue")
@@ -93,7 +93,7 @@ def test_a_hook_stays_while_anything_of_slurms_leads_to_it(
     site: Machine, packages: Path, named: str
 ) -> None:
     """A script of the site that calls it, too."""
-    site.run(f"dpkg -i {packages}/dlqueue-node_*.deb")
+    site.run(f"dpkg --no-triggers -i {packages}/dlqueue-node_*.deb", QUICK)
     site.write(f"{HOOKS}/prolog", "#!/bin/sh\n", "755")
     site.write("/etc/slurm/own", f"#!/bin/sh\n{HOOKS}/prolog\n", "755")
     site.write("/etc/slurm/slurm.conf", f"{CONF}{named}\n")
@@ -103,7 +103,7 @@ def test_a_hook_stays_while_anything_of_slurms_leads_to_it(
 
 def test_a_hook_stays_while_nobody_knows(site: Machine, packages: Path) -> None:
     """A controller that does not answer may run it."""
-    site.run(f"dpkg -i {packages}/dlqueue-node_*.deb; mkdir -p {HOOKS}")
+    site.run(f"dpkg --no-triggers -i {packages}/dlqueue-node_*.deb; mkdir -p {HOOKS}", QUICK)
     site.write("/usr/bin/scontrol", "#!/bin/sh\nexit 1\n", "755")
     site.run("dpkg -P dlqueue-node")
     assert site.has(HOOKS)
@@ -155,7 +155,9 @@ def test_a_python_that_is_too_old_is_told_as_the_package_comes(
     """EL8's is 3.6; hooks end well with it, and the package is installed."""
     site.write("/usr/bin/python3.6", "#!/bin/sh\nexit 1\n", "755")
     site.write("/etc/dlqueue/node.json", '{\n "node.python": "/usr/bin/python3.6"\n}\n')
-    told = site.run(f"dpkg -i {packages}/dlqueue-node_*.deb")
+    told = site.run(f"dpkg --no-triggers -i {packages}/dlqueue-node_*.deb", QUICK)
     assert "/usr/bin/python3.6 is no Python of 3.9 or newer" in told
     site.write("/etc/dlqueue/node.json", '{\n "node.python": "/usr/bin/python3"\n}\n')
-    assert "no Python of" not in site.run(f"dpkg -i {packages}/dlqueue-node_*.deb")
+    assert "no Python of" not in site.run(
+        f"dpkg --no-triggers -i {packages}/dlqueue-node_*.deb", QUICK
+    )
