@@ -55,6 +55,8 @@ _MUNGED = (
 _SSH = (
     '#!/bin/sh\nfor word; do host=$command; command=$word; done\nexec "{folder}/$host" "$command"\n'
 )
+# Nothing is compiled as a package comes (root's commands do that here), no manual is indexed.
+_DPKG = '#!/bin/sh\nPYTHONDONTWRITEBYTECODE=1 exec /usr/bin/dpkg --no-triggers "$@"\n'
 _RECAP = re.compile(r"^(\w+) +: ok=(\d+) +changed=(\d+) +unreachable=0 +failed=0 ", re.MULTILINE)
 
 
@@ -72,6 +74,13 @@ class Hosts:
                 f"listen_questions = '127.0.0.1:{self.ports[3]}'\n"
             )
         }
+        self._quick = {
+            "ANSIBLE_LOCAL_TEMP": str(folder),
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_GATHERING": "smart",  # what a host is, is asked once
+            "ANSIBLE_CACHE_PLUGIN": "jsonfile",
+            "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(folder / "facts"),
+        }
         (folder / "ssh").write_text(_SSH.format(folder=folder))
         for name, machine in machines.items():
             enter = shlex.join([*machine.enter, "env", "-i", f"PATH={PATH}", "HOME=/root"])
@@ -85,7 +94,7 @@ class Hosts:
         inventory.write_text(json.dumps(self._inventory(variables)))
         done = subprocess.run(
             [Path(sys.executable).with_name("ansible-playbook"), "-i", inventory, *words, PLAYBOOK],
-            env={**os.environ, "ANSIBLE_LOCAL_TEMP": str(self.folder), "ANSIBLE_NOCOLOR": "1"},
+            env={**os.environ, **self._quick},
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -130,6 +139,11 @@ class Hosts:
             machine.write("/usr/local/bin/systemctl", program, "755")
             machine.write("/etc/slurm/munge.key", key, "400")
             machine.run("rm -f /etc/slurm/slurm.conf; mkdir -p /var/spool/slurmctld")
+            machine.write("/usr/local/bin/quick-dpkg", _DPKG, "755")
+            machine.write(
+                "/etc/apt/apt.conf.d/quick", 'Dir::Bin::dpkg "/usr/local/bin/quick-dpkg";'
+            )
+            machine.run("find /var/lib/apt/lists -type f -delete")  # no archive is asked here
             if name != "n1":
                 machine.write("/etc/slurm/slurm.conf", conf)
             units = {"munge": _MUNGED, **dict([daemons[name]] if name in daemons else [])}
