@@ -85,7 +85,7 @@ class Turn:
             latest.left = self._place(now)
 
     def _place(self, now: float) -> tuple[float, float, int, int]:
-        """Where a pass is left: what lies between this and its next batch may be a validation."""
+        """Time and counts at which a pass is left, for when it is asked again."""
         return now, time.process_time(), self._stretches, self._total
 
     def credit(self) -> bool:
