@@ -20,6 +20,7 @@ FAR_MARGIN = 1.05  # of the lower bound over the present rate, by runs of other 
 WORTH = 1.001  # a bound that rises by less is level: plateaus are not climbed step by step
 NO_HELP = 2  # steps up without a better lower bound before the climb ends
 CROWDED = "where other jobs crowd its cores it would be slower for a change"
+CROWDED_WORKERS = "its workers stay, for the cores may be crowded"
 
 
 def decide(
@@ -41,20 +42,31 @@ def decide(
     (the probe still checks it inside the job). Never predicts less than `target` of the rate that
     the job would have as written, and takes no CPU away below `least_cpus`. `workers_stay`: why
     its workers cannot be moved; then no CPU is for others. `worlds`: rates by shape elsewhere, of
-    which a change keeps `target`, too; one that gives CPUs back is tried without that.
+    which a change keeps `target`, too; one that gives CPUs back is tried without that, and with
+    the workers of the script.
     """
     most = most_workers(limits, worker_rss_bytes)
     search = _Search(predict, worker_counts(most), target, short=most < limits.max_workers)
     written = search.at(before)
-    for least in (least_cpus, before.cpus_per_task):
-        cores = core_counts(before.cpus_per_task, limits, may_change_cpus, least)
-        decision = _choose(search, written, cores, min_gain, workers_stay)
-        after = decision.after
-        if all(rate(after) >= target * rate(before) for rate in worlds if after != before):
-            return decision
-        if after.cpus_per_task >= before.cpus_per_task:
-            break
+    cores = core_counts(before.cpus_per_task, limits, may_change_cpus, least_cpus)
+    decision = _choose(search, written, cores, min_gain, workers_stay)
+    if _holds(decision, worlds, target):
+        return decision
+    if decision.after.cpus_per_task < before.cpus_per_task:
+        kept = [count for count in cores if count >= before.cpus_per_task]
+        for other in (
+            _choose(search, written, kept, min_gain, workers_stay),
+            _with_own_workers(search, written, cores, CROWDED_WORKERS),
+        ):
+            if other.after != before and _holds(other, worlds, target):
+                return other
     return _leave(written, CROWDED)
+
+
+def _holds(decision: Decision, worlds: Sequence[Callable[[Shape], float]], target: float) -> bool:
+    """True if the change keeps `target` of the rate as written in each world; so does none."""
+    before, after = decision.before, decision.after
+    return before == after or all(rate(after) >= target * rate(before) for rate in worlds)
 
 
 def _choose(

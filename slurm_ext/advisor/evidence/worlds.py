@@ -39,13 +39,13 @@ class _Place:
         """Samples/s of one process of the job."""
         from slurm_ext.model.throughput.curve import at_beside
 
-        cores, others = float(min(shape.cpus_per_task, self.node_cores)), self.others
+        cores, others = min(shape.cpus_per_task, self.node_cores), self.others
         if self.shared_by is not None:
-            others += max(0, self.shared_by - shape.cpus_per_task) / self.node_cores
+            others += max(0, min(self.shared_by, self.node_cores) - cores) / self.node_cores
             cores = self.node_cores
-        cores /= self.whole.per_task
-        point = at_beside(self.curve, others, shape.num_workers, cores, claims=others > 0)
-        starts_s = self.whole.start_s * starts(shape.num_workers, cores)
+        own = cores / self.whole.per_task
+        point = at_beside(self.curve, others, shape.num_workers, own, claims=others > 0)
+        starts_s = self.whole.start_s * starts(shape.num_workers, own)
         longer = (1 + others) / (1 + self.met)
         return 1 / (1 / point.samples_per_s + self.whole.beside_s + longer * starts_s)
 
