@@ -30,6 +30,8 @@ def next_trial(
     """The trial that saves most, or the likeliest in time where none is sure to be."""
     if best is None:
         return _likeliest(every, goal)
+    if not best.cost:
+        return None  # nothing is cheaper
     bound = inf if goal.deadline_s is None else goal.deadline_s
     trials = [_trial(one, bound, best) for one in every if one is not best]
     found = max(trials, key=lambda one: one.saving or 0.0, default=None)
@@ -45,8 +47,8 @@ def _likeliest(every: Sequence[PricedShape], goal: TrainingGoal) -> ShapeTrial |
 
 
 def _trial(one: PricedShape, bound_s: float, best: PricedShape) -> ShapeTrial:
-    hourly = one.cost / one.time_s
-    reach = log(min(bound_s, best.expected_cost / hourly) / one.time_s) / one.log_sd
+    cheaper = best.expected_cost / one.cost if one.cost else inf  # up to so many times as long
+    reach = log(min(bound_s / one.time_s, cheaper)) / one.log_sd
     chance = _normal(reach)
     mean = one.cost * exp(one.log_sd**2 / 2) * _normal(reach - one.log_sd)
     saving = chance - mean / best.expected_cost

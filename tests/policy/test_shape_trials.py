@@ -48,3 +48,16 @@ def test_where_none_is_sure_the_likeliest_is_tried() -> None:
     assert (found.shape.shape, found.saving) == (risky, None)
     assert 0.5 < found.chance < 1
     assert next_trial((), goal, None) is None
+
+
+def test_nodes_that_cost_nothing_are_tried_for_their_time_alone() -> None:
+    """They save the whole cost if they are in time; nothing is saved on what is free already."""
+    goal = TrainingGoal(samples=WORK, deadline_s=6 * HOUR)
+    free = shape("free", 170, 0.0, sure=1.6)
+    choice = choose_nodes([QUICK, free], goal)
+    dear = next(one for one in choice.every if one.shape is QUICK)
+    found = next_trial(choice.every, goal, dear)
+    assert found is not None
+    assert found.saving == pytest.approx(found.chance)
+    nothing = next(one for one in choice.every if one.shape is free)
+    assert next_trial(choice.every, goal, nothing) is None
