@@ -98,12 +98,10 @@ def metric_learning():
     truth.tell()
 
 
-def stable_baselines():
-    """PPO on an environment of its own: no loader, many steps for each stretch of play."""
+def walk():
+    """A game on a line, of 20 moves."""
     import gymnasium
     import numpy as np
-    from stable_baselines3 import PPO
-    from stable_baselines3.common.callbacks import BaseCallback
 
     class Walk(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(-20, 20, (2,), np.float32)
@@ -118,6 +116,13 @@ def stable_baselines():
             seen = np.array([self.place, self.time / 20], np.float32)
             return seen, float(self.place), self.time >= 20, False, {}
 
+    return Walk()
+
+
+def learned(learner, moves):
+    """Learn from so many moves, with a clock of its own on the optimiser's steps."""
+    from stable_baselines3.common.callbacks import BaseCallback
+
     truth = Truth()
 
     class Clock(BaseCallback):
@@ -130,7 +135,6 @@ def stable_baselines():
         def _on_training_end(self):
             truth.end()
 
-    learner = PPO("MlpPolicy", Walk(), n_steps=256, batch_size=32, n_epochs=4, seed=1, device="cpu")
     step = learner.policy.optimizer.step
 
     def counted(*args, **named):
@@ -138,8 +142,16 @@ def stable_baselines():
         truth.trained(32, sum(float(p.sum()) for p in learner.policy.parameters()))
 
     learner.policy.optimizer.step = counted
-    learner.learn(8192, callback=Clock())
+    learner.learn(moves, callback=Clock())
     truth.tell()
+
+
+def stable_baselines():
+    """PPO on an environment of its own: no loader, many steps for each stretch of play."""
+    from stable_baselines3 import PPO
+
+    learner = PPO("MlpPolicy", walk(), n_steps=256, batch_size=32, n_epochs=4, seed=1, device="cpu")
+    learned(learner, 8192)
 
 
 if __name__ == "__main__":

@@ -84,8 +84,24 @@ class Labelled(Dataset):
         return {"x": image, "labels": label}
 
 
+def quiet_arguments(folder, **more):
+    """Of transformers' Trainer: on the CPU, with nothing written."""
+    from transformers import TrainingArguments
+
+    return TrainingArguments(
+        output_dir=folder,
+        per_device_train_batch_size=16,
+        use_cpu=True,
+        report_to=[],
+        save_strategy="no",
+        disable_tqdm=True,
+        logging_strategy="no",
+        **more,
+    )
+
+
 def transformers_trainer():
-    from transformers import Trainer, TrainerCallback, TrainingArguments
+    from transformers import Trainer, TrainerCallback
 
     truth = Truth()
 
@@ -108,16 +124,7 @@ def transformers_trainer():
             truth.end()
 
     with tempfile.TemporaryDirectory() as folder:
-        args = TrainingArguments(
-            output_dir=folder,
-            num_train_epochs=3,
-            per_device_train_batch_size=16,
-            use_cpu=True,
-            report_to=[],
-            save_strategy="no",
-            disable_tqdm=True,
-            logging_strategy="no",
-        )
+        args = quiet_arguments(folder, num_train_epochs=3)
         torch.manual_seed(42)
         Trainer(Net(), args, train_dataset=Labelled(), callbacks=[Clock()]).train()
     truth.tell()

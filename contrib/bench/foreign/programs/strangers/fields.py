@@ -8,54 +8,15 @@ import warnings
 from contrib.bench.foreign.programs.truth import Truth, same_each_time
 
 
-def _walk():
-    import gymnasium
-    import numpy as np
-
-    class Walk(gymnasium.Env):
-        observation_space = gymnasium.spaces.Box(-20, 20, (2,), np.float32)
-        action_space = gymnasium.spaces.Discrete(2)
-
-        def reset(self, **_):
-            self.place, self.time = 0, 0
-            return np.zeros(2, np.float32), {}
-
-        def step(self, action):
-            self.place, self.time = self.place + (1 if action else -1), self.time + 1
-            seen = np.array([self.place, self.time / 20], np.float32)
-            return seen, float(self.place), self.time >= 20, False, {}
-
-    return Walk()
-
-
 def stable_baselines_dqn():
     """DQN: play fills a memory first, then every fourth move a step."""
     from stable_baselines3 import DQN
-    from stable_baselines3.common.callbacks import BaseCallback
+
+    from contrib.bench.foreign.programs.research import learned, walk
 
     same_each_time()
-    truth = Truth()
-
-    class Clock(BaseCallback):
-        def _on_step(self):
-            return True
-
-        def _on_training_start(self):
-            truth.begin()
-
-        def _on_training_end(self):
-            truth.end()
-
-    learner = DQN("MlpPolicy", _walk(), learning_starts=100, batch_size=32, seed=1, device="cpu")
-    step = learner.policy.optimizer.step
-
-    def counted(*args, **named):
-        step(*args, **named)
-        truth.trained(32, sum(float(p.sum()) for p in learner.policy.parameters()))
-
-    learner.policy.optimizer.step = counted
-    learner.learn(8000, callback=Clock())
-    truth.tell()
+    learner = DQN("MlpPolicy", walk(), learning_starts=100, batch_size=32, seed=1, device="cpu")
+    learned(learner, 8000)
 
 
 def geometric_clusters():

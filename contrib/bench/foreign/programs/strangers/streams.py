@@ -102,9 +102,10 @@ def trainer_on_a_stream():
     """transformers' Trainer on a stream: steps at most, no epochs."""
     from datasets import Dataset as Table
     from transformers import Trainer as HuggingFace
-    from transformers import TrainerCallback, TrainingArguments
+    from transformers import TrainerCallback
 
     from contrib.bench.foreign.programs.data import model
+    from contrib.bench.foreign.programs.trainers import quiet_arguments
 
     truth, images = Truth(), Images()
 
@@ -131,16 +132,7 @@ def trainer_on_a_stream():
         remove_columns=["number"],
     )
     with tempfile.TemporaryDirectory() as folder:
-        args = TrainingArguments(
-            output_dir=folder,
-            max_steps=90,
-            per_device_train_batch_size=16,
-            use_cpu=True,
-            report_to=[],
-            save_strategy="no",
-            disable_tqdm=True,
-            logging_strategy="no",
-        )
+        args = quiet_arguments(folder, max_steps=90)
         torch.manual_seed(42)
         HuggingFace(
             Net(), args, train_dataset=rows.with_format("torch"), callbacks=[Clock()]
