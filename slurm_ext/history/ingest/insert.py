@@ -39,6 +39,7 @@ _CHILDREN = (
     "sync_runs",
 )
 RECONCILE = "reconcile"
+_CLOCKS_S = 300.0  # munge refuses messages between clocks that differ more
 REFUSED = (
     sqlite3.ProgrammingError,
     sqlite3.InterfaceError,
@@ -121,7 +122,7 @@ class Inserter:
             self._evidence(run, rows, now_s)
             return IngestResult.TAKEN
         run, source, uid, state, over_s = row
-        if _is_next(new, over_s):  # Slurm forgot the run before
+        if _is_next(new, over_s, state):  # Slurm forgot the run before
             self._replace(run, rows, now_s)
             return IngestResult.REPLACED
         if _rank(new.source, new.uid) <= _rank(source, uid):
@@ -192,11 +193,16 @@ class Inserter:
         return int(number)
 
 
-def _is_next(new: RunRecord, over_s: float | None) -> bool:
-    """True if a node or Slurm tells of a run that started after the known one had ended."""
+def _is_next(new: RunRecord, over_s: float | None, state: str) -> bool:
+    """True if a node or Slurm tells of a run that started after the known one had ended.
+
+    A node's records are of one clock; Slurm's may differ from it by as much as munge lets pass. But
+    a requeued run is never the one that ended for Slurm: it counts that as another.
+    """
     if new.source == SACCT or new.start_s is None or over_s is None:
         return False
-    return bool(new.start_s > over_s + NEXT_S)
+    sure = new.source != RECONCILE or state == Outcome.REQUEUED
+    return bool(new.start_s > over_s + (NEXT_S if sure else _CLOCKS_S))
 
 
 def _rank(source: str, uid: int | None) -> int:

@@ -114,6 +114,22 @@ def test_a_number_that_slurm_gave_again(
     assert history.conn.execute("SELECT state FROM runs").fetchall() == [(state,)]
 
 
+@pytest.mark.parametrize(
+    ("start_s", "result"), [(1013.0, "duplicate"), (1300.0, "duplicate"), (1311.0, "replaced")]
+)
+def test_a_node_whose_clock_is_behind_keeps_its_evidence(
+    history: History, spool: Spool, start_s: float, result: str
+) -> None:
+    """Slurm's word of the same short run comes with Slurm's times, and says less."""
+    inserter = Inserter(history.conn)
+    for start, source, expected in ((1000.0, "epilog", "taken"), (start_s, "reconcile", result)):
+        told = {"times": {"start_s": start, "end_s": start + 10}}
+        body = json.loads(
+            spool(outcome={"source": source, "state": "COMPLETED"}, **told).read_text()
+        )
+        assert inserter.put(rows.rows_of(body), 1.0) == expected
+
+
 def test_a_clock_that_was_set_back_makes_no_second_run(history: History, spool: Spool) -> None:
     """A run that ends before it starts is known by its start."""
     for source, result in (
