@@ -2,11 +2,12 @@
 
 For each training, in this order, on all cores of this machine: every fixed worker count for a
 quarter of `--seconds` (the exhaustive search), then for `--seconds` each: as written, tuned from
-as written, and with the best fixed count from its first batch on (the perfect start). The tuned
-run's rate after settling is that of its last third, against the best rate of the same stretch of
-any run with a fixed count. Its gain is steps beyond those of the run as written, as a share of the
-perfect start's. Baselines are rules of thumb: as many workers as CPUs (Lightning), four for each
-GPU (PyTorch's own advice), twice the cores.
+as written, and with the best fixed count from its first batch on (the perfect start). Best are the
+fewest workers that come near the fastest count, as two equal runs differ by some per cent. The
+tuned run's rate after settling is that of its last third, against the best rate of the same stretch
+of any run with a fixed count. Its gain is steps beyond those of the run as written, as a share of
+the perfect start's, where that is not as written. Baselines are rules of thumb: as many workers as
+CPUs (Lightning), four for each GPU (PyTorch's own advice), twice the cores.
 
 The accelerator is emulated by a timed wait for each batch. Figures need a quiet machine.
 """
@@ -25,6 +26,7 @@ COUNTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24)
 QUICK_COUNTS = (0, 2, 8)
 QUICK = ("compute", "jpeg", "latency", "tiny")
 GAINS = 1.1  # of the rate as written: less is no gain to take a share of
+NEAR = 0.97  # of the fastest count's rate: as good, by what two equal runs differ
 SEARCHED = 0.25  # of the seconds: how long each fixed count is run
 STEADY = 1 / 3  # of a run: its last part
 
@@ -41,7 +43,7 @@ def fixed_rates(kind: str, seconds: float, counts: tuple[int, ...]) -> dict[int,
 def figures(kind: str, seconds: float, counts: tuple[int, ...]) -> dict[str, Any]:
     """Everything about one training."""
     rates = fixed_rates(kind, seconds * SEARCHED, counts)
-    best = max(rates, key=lambda count: rates[count])
+    best = min(count for count in rates if rates[count] >= NEAR * max(rates.values()))
     written = train(kind, seconds)
     tuned = train(kind, seconds, tuned=True)
     perfect = train(kind, seconds, best)
@@ -55,7 +57,7 @@ def figures(kind: str, seconds: float, counts: tuple[int, ...]) -> dict[str, Any
             for name, one in _named(written, tuned, perfect)
         },
         "settled": _settled(tuned),
-        **_scores(rates, written, tuned, perfect),
+        **_scores(rates, written, tuned, perfect, elsewhere=best != KINDS[kind].workers),
     }
 
 
@@ -68,9 +70,9 @@ def _settled(tuned: Trained) -> list[dict[str, Any]]:
 
 
 def _scores(
-    rates: dict[int, float], written: Trained, tuned: Trained, perfect: Trained
+    rates: dict[int, float], written: Trained, tuned: Trained, perfect: Trained, *, elsewhere: bool
 ) -> dict[str, float | None]:
-    """Of the best rate, of the perfect start's gain (None: there is none), of as written."""
+    """Of the best rate, of a perfect start's gain (None: not elsewhere, or none), of as written."""
     seconds = min(one.done_s[-1] for one in (written, tuned, perfect))
     steps = {name: one.steps(seconds) for name, one in _named(written, tuned, perfect)}
     last = (1 - STEADY) * seconds
@@ -79,7 +81,7 @@ def _scores(
     shares = (steps["tuned"] - steps["written"]) / max(1, steps["perfect"] - steps["written"])
     return {
         "of_best": tuned.rate_after(last) / best,
-        "of_gain": shares if gain >= GAINS else None,
+        "of_gain": shares if gain >= GAINS and elsewhere else None,
         "of_written": steps["tuned"] / steps["written"],
         "end_of_written": tuned.rate_after(last) / written.rate_after(last),
         **{f"{name}_of_best": rate / max(rates.values()) for name, rate in _thumbs(rates)},
