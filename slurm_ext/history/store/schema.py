@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurm_ext.core.errors import HistoryError
-from slurm_ext.history.store.column_types import check_types
+from slurm_ext.history.store.column_types import check_types, checked_tables, refuse_others
 from slurm_ext.history.store.first_tables import OF_RUN, first_tables
 
 if TYPE_CHECKING:
@@ -229,6 +229,12 @@ def bucket_runs(db: "Database") -> None:
     check_types(db, "decisions")
 
 
+def lighter_checks(db: "Database") -> None:
+    """Check types with fewer steps of SQLite; what is there was checked as it came."""
+    for table in checked_tables(db):
+        refuse_others(db, table)
+
+
 TABLES = (
     "runs",
     "loader_runs",
@@ -267,6 +273,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     crowded_steps,
     found_runs,
     bucket_runs,
+    lighter_checks,
 )
 
 
