@@ -88,7 +88,7 @@ def file_id(path: Path) -> tuple[int, int] | None:
     return None if info is None else (info.st_dev, info.st_ino)
 
 
-def file_version(path: Path, *, follow: bool = True) -> tuple[int, int, int] | None:
+def file_version(path: Path | str, *, follow: bool = True) -> tuple[int, int, int] | None:
     """Inode, time and size, which change when a file is replaced or written to; None without one.
 
     An inode's number alone may come again. `follow` False: of a link, the link itself.
@@ -97,8 +97,8 @@ def file_version(path: Path, *, follow: bool = True) -> tuple[int, int, int] | N
     return None if info is None else (info.st_ino, info.st_mtime_ns, info.st_size)
 
 
-def _stat(path: Path, *, follow: bool = True) -> os.stat_result | None:
+def _stat(path: Path | str, *, follow: bool = True) -> os.stat_result | None:
     try:
-        return path.stat(follow_symlinks=follow)
+        return os.stat(path, follow_symlinks=follow)  # noqa: PTH116 (of a record's name, no Path)
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -180,13 +180,16 @@ def _whole_job(
     elapsed_s = (record.get("times") or {}).get("elapsed_s")
     if record["outcome"]["state"] != Outcome.COMPLETED or not elapsed_s:
         return job
-    totals = [_added(loader["phases"]) for loader in loaders]
-    loop_s = median([t.wall_s for t in totals])
-    samples = sum([t.samples for t in totals]) / len(loaders)
+    loop_s = median([_in_all_phases(loader, "wall_s") for loader in loaders])
+    samples = sum([_in_all_phases(loader, "samples") for loader in loaders]) / len(loaders)
     if not (isfinite(samples) and loop_s <= elapsed_s * CLOCK_SLACK):
         return job
     outside_s = max(0.0, elapsed_s - loop_s)
     return {**job, "run_samples": samples * ranks, "outside_s": outside_s}
+
+
+def _in_all_phases(loader: _Json, name: str) -> float:
+    return float(sum([phase.get(name) or 0 for phase in loader["phases"]]))
 
 
 def _gpu_model(record: _Json, summaries: Sequence[_Json]) -> str | None:

@@ -14,7 +14,6 @@ from slurm_ext.history.ingest.rows import (
     RecordRows,
     RunRecord,
     loader_values,
-    run_values,
     split_values,
     sync_values,
 )
@@ -117,7 +116,7 @@ class Inserter:
             if new.source != SACCT:
                 same_end = (new.job_id, new.cluster, new.end_s, SAME_END_S)
                 self._conn.execute(_DELETE_IMPORTED, same_end)
-            run = self._conn.execute(_INSERT_RUN, (*run_values(new), now_s)).lastrowid
+            run = self._conn.execute(_INSERT_RUN, (*new, now_s)).lastrowid
             self._take_jobs_end(run, new)
             self._evidence(run, rows, now_s)
             return IngestResult.TAKEN
@@ -137,7 +136,7 @@ class Inserter:
     def _replace(self, run: int, rows: RecordRows, now_s: float) -> None:
         for table in _CHILDREN:
             self._conn.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
-        self._conn.execute(_UPDATE_RUN, (*run_values(rows.run), now_s, run))
+        self._conn.execute(_UPDATE_RUN, (*rows.run, now_s, run))
         self._evidence(run, rows, now_s)
 
     def forget_names(self) -> None:

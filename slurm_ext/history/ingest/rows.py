@@ -5,8 +5,9 @@ The record was checked at the spool's door, so nothing is judged here.
 
 import json
 import zlib
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -49,17 +50,16 @@ RUN_COLUMNS = ("record_id", *_COLUMNS, *_MADE)
 
 if TYPE_CHECKING:
 
-    class RunRecord:
-        """A run as history.db keeps it: an attribute for each of RUN_COLUMNS."""
+    class RunRecord(tuple[Any, ...]):
+        """A run as history.db keeps it: RUN_COLUMNS in their order, each an attribute too."""
 
-        def __init__(self, *values: Any) -> None: ...
+        def __new__(cls, *values: Any) -> "RunRecord": ...  # noqa: D102 (a stub)
         def __getattr__(self, column: str) -> Any: ...
 
 else:
-    RunRecord = make_dataclass("RunRecord", RUN_COLUMNS, frozen=True, slots=True)
-    RunRecord.__doc__ = "A run as history.db keeps it: an attribute for each of RUN_COLUMNS."
+    RunRecord = namedtuple("RunRecord", RUN_COLUMNS)
+    RunRecord.__doc__ = "A run as history.db keeps it: RUN_COLUMNS, each an attribute too."
 
-run_values: Callable[[RunRecord], tuple[Any, ...]] = attrgetter(*RUN_COLUMNS)
 loader_values: Callable[[LoaderRun], tuple[Any, ...]] = attrgetter(*LOADER_COLUMNS)
 SPLIT_COLUMNS = (*[f"{name}_s" for name in STEP_PARTS], "au", "rank_skew_s", "slow_rank", "ranks")
 split_values: Callable[[StepSplit], tuple[Any, ...]] = attrgetter(*SPLIT_COLUMNS)

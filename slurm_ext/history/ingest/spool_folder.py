@@ -182,8 +182,8 @@ def _delete(arrival: _Arrival) -> None:
 
     Renaming first decides that race; what turns out to be new stays, under its other name.
     """
+    mine = f"{arrival.path.parent}/taken-{token_hex(8)}.json"
     with suppress(FileNotFoundError):
-        mine = arrival.path.with_name(f"taken-{token_hex(8)}.json")
-        arrival.path.rename(mine)
+        os.rename(arrival.path, mine)  # noqa: PTH104 (a Path for each record takes as long)
         if file_version(mine, follow=False) == arrival.version:
-            mine.unlink()
+            os.unlink(mine)  # noqa: PTH108 (as above)

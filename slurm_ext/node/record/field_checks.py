@@ -46,9 +46,9 @@ def check_fields(  # noqa: C901 (each call more is paid hundreds of times a reco
                 raise OutOfBoundsError(f"has no {section}.{name}")
             if name not in values:
                 continue
-        elif type(value) not in _TYPES[kind]:
-            raise OutOfBoundsError(f"{section}.{name} is {type(value).__name__}")
-        elif type(value) in (int, float):
+        elif (found := type(value)) not in _TYPES[kind]:
+            raise OutOfBoundsError(f"{section}.{name} is {found.__name__}")
+        elif found is int or found is float:
             if not least <= value <= most:
                 raise OutOfBoundsError(f"{section}.{name} is not within {least:g} and {most:g}")
         elif kind != fields.FLAG and len(value) > most:
