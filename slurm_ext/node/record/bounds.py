@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from slurm_ext.node.common import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def parse(raw: bytes, least: float = -MAX_NUMBER) -> dict[str, Any]:
     Raises OutOfBoundsError.
     """
     try:
-        document = json.loads(raw.decode("utf-8"), parse_constant=_refuse)
+        document = json_text.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise OutOfBoundsError(f"is not JSON: {str(error)[:200]}") from None
     if not isinstance(document, dict):
@@ -34,36 +34,51 @@ def parse(raw: bytes, least: float = -MAX_NUMBER) -> dict[str, Any]:
     return document
 
 
-def _refuse(constant: str) -> object:
-    raise OutOfBoundsError(f"holds {constant}")
-
-
 def _check(document: dict[str, Any], least: float, *, escaped: bool) -> None:
     """Check every key and value, all at once: few calls, because a record has many values."""
     level: list[Any] = [document]
-    every: list[Any] = []
+    texts: list[str] = []
+    numbers: list[float] = []
+    many = 0
     for _ in range(MAX_DEPTH + 1):
-        values: list[Any] = []
-        for container in level:
-            values += container  # of a dict its keys
-            values += container.values() if type(container) is dict else ()
-        every += values
-        level = [value for value in values if type(value) is dict or type(value) is list]
-        if len(every) > MAX_ITEMS:
+        many += sum([len(one) * (2 if type(one) is dict else 1) for one in level])
+        if many > MAX_ITEMS:
             break
+        level = _next_level(level, texts, numbers)
         if not level:
-            _check_scalars(every, least, escaped=escaped)
+            _check_texts(texts, escaped=escaped)
+            _check_numbers(numbers, least)
             return
     raise OutOfBoundsError(f"is deeper than {MAX_DEPTH} or longer than {MAX_ITEMS} values")
 
 
-def _check_scalars(values: list[Any], least: float, *, escaped: bool) -> None:
-    texts = [value for value in values if type(value) is str]
-    if texts and len(longest := max(texts, key=len)) > MAX_STRING:
-        raise OutOfBoundsError(f"holds a text of {len(longest)} characters")
+def _next_level(level: list[Any], texts: list[str], numbers: list[float]) -> list[Any]:
+    """Objects and lists inside these; their texts and numbers are added to the lists."""
+    below = []
+    for container in level:
+        values = container
+        if type(container) is dict:
+            texts += container
+            values = container.values()
+        for value in values:
+            kind = type(value)
+            if kind is float or kind is int:
+                numbers.append(value)
+            elif kind is str:
+                texts.append(value)
+            elif kind is dict or kind is list:
+                below.append(value)
+    return below
+
+
+def _check_texts(texts: list[str], *, escaped: bool) -> None:
+    if texts and (longest := max(map(len, texts))) > MAX_STRING:
+        raise OutOfBoundsError(f"holds a text of {longest} characters")
     if escaped:
         _check_encodable("".join(texts))
-    numbers = [value for value in values if type(value) is float or type(value) is int]
+
+
+def _check_numbers(numbers: list[float], least: float) -> None:
     if numbers and not max(numbers) < MAX_NUMBER:
         raise OutOfBoundsError(f"holds a number beyond {MAX_NUMBER:g}")
     if numbers and not min(numbers) >= least:
