@@ -122,13 +122,14 @@ class Service:
         return int(until(lambda: self.child("history_writer"), "a history writer"))
 
     def child(self, module: str) -> int | None:
-        """Process id of the child that runs a module of this name."""
+        """Process id of the child that runs a module of this name: folders have names as well."""
         assert self.process is not None
         tasks = Path(f"/proc/{self.process.pid}/task")
         for task in tasks.iterdir():
             for child in (task / "children").read_text().split():
                 with suppress(OSError):  # it has ended
-                    if module in Path(f"/proc/{child}/cmdline").read_text():
+                    _, _, run = Path(f"/proc/{child}/cmdline").read_text().partition("\0-m\0")
+                    if module in run.partition("\0")[0]:
                         return int(child)
         return None
 
