@@ -6,7 +6,6 @@ They are properties of the script: the runs of its nearest level say them, and t
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 
-from slurm_ext.core.findings.loader_refusal import ONLY_WHEN_TRIED, LoaderRefusal
 from slurm_ext.core.records import POOLED_LEVELS, Level, LoaderRun
 
 FULL = 0.9  # of its cores: a run that kept as many busy might have used more
@@ -28,10 +27,16 @@ def refusal(evidence: Mapping[Level, Sequence[LoaderRun]]) -> int | None:
     users' programs refuse says nothing.
     """
     own = {level: runs for level, runs in evidence.items() if level not in POOLED_LEVELS}
+    told = [run for run in nearest_runs(own) if run.refused is not None]
+    return _holding(told) if told else None
+
+
+def _holding(told: Sequence[LoaderRun]) -> int | None:
+    """The first refusal that no newer run lifts."""
+    from slurm_ext.core.findings.loader_refusal import LoaderRefusal  # `predict` waits for it
+
     looked_at = False
-    for run in nearest_runs(own):
-        if run.refused is None:
-            continue
+    for run in told:
         if run.refused == LoaderRefusal.MOVED:
             return None
         if run.refused == LoaderRefusal.NOTHING:
@@ -43,6 +48,8 @@ def refusal(evidence: Mapping[Level, Sequence[LoaderRun]]) -> int | None:
 
 def _seen_by_a_look(run: LoaderRun) -> bool:
     """True if a run that nobody asked to move finds this reason as well."""
+    from slurm_ext.core.findings.loader_refusal import ONLY_WHEN_TRIED, LoaderRefusal
+
     # Without workers, pinned seeds matter only to a dataset that draws random numbers.
     tried = run.refused == LoaderRefusal.SEEDS and not run.user_workers
     return run.refused not in ONLY_WHEN_TRIED and not tried

@@ -69,6 +69,9 @@ def summarize(
     `own`: levels that are enough to change a job; the others answer where they are not. `receives`:
     what its user's other runs show of receiving batches.
     """
+    if not evidence and prior is None:
+        why = why_no_estimate(evidence)
+        return EvidenceSummary(estimate=None, why_none=why, usual_workers=0, node_cores=None)
     if array_differs(evidence, job):
         return _none(evidence, f"the tasks of its array differ: {what_differs(_nearest(evidence))}")
     near = alike(evidence, job)

@@ -17,7 +17,6 @@ from math import hypot
 from typing import TYPE_CHECKING
 
 from slurm_ext.core.records import Interval, LoaderRun, Prediction, Shape
-from slurm_ext.core.stats import median
 
 if TYPE_CHECKING:  # imported with the first evidence
     from slurm_ext.model.throughput.estimate import Estimate
@@ -101,6 +100,8 @@ def whole_run_of(runs: Sequence[LoaderRun], tasks: int = 1) -> WholeRun:
     whole = WholeRun(ranks, per_task=-(-ranks // tasks))
     if not known:
         return whole
+    from slurm_ext.core.stats import median
+
     started = [run for run in known if _started(run)]
     return replace(
         whole,

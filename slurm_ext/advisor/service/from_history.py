@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+    from sqlite3 import Connection
 
     from slurm_ext.advisor.evidence.standing import Standing
     from slurm_ext.advisor.pipeline.decide import DecisionContext
@@ -48,13 +49,17 @@ def context_from_history(settings: "Settings", job: "Submission") -> "DecisionCo
     evidence, factor, stopped = {}, 1.0, ""
     receives: ReceiveTimes = ()
     if path.exists():
+        from contextlib import closing
+
+        from slurm_ext.history.store.reading import connect
         from slurm_ext.history.views.lookup import runs_with_workers, similar_runs
 
         user, account = job.user_name, job.account
-        evidence = similar_runs(path, keys, user=user, account=account)
-        standing = _standing(path, job, keys)
+        with closing(connect(path)) as conn:
+            evidence = similar_runs(conn, path, keys, user=user, account=account)
+            standing = _standing(conn, path, job, keys)
+            receives = _receives(runs_with_workers(conn, path, user))
         factor, stopped = standing.factor, standing.stopped
-        receives = _receives(runs_with_workers(path, user))
     prior = _prior(models, job, keys)
     return DecisionContext(
         settings=settings,
@@ -75,10 +80,10 @@ def _receives(runs: "Sequence[LoaderRun]") -> "ReceiveTimes":
     return of_user(runs)
 
 
-def _standing(path: "Path", job: "Submission", keys: "Mapping[Level, int]") -> "Standing":
+def _standing(
+    conn: "Connection", path: "Path", job: "Submission", keys: "Mapping[Level, int]"
+) -> "Standing":
     """Judge the job by the outcomes in the history, as the advisor does from memory."""
-    from contextlib import closing
-
     from slurm_ext.advisor.evidence.calibrate import NEWEST, factor_for, factors_of
     from slurm_ext.advisor.evidence.standing import (
         Standings,
@@ -86,13 +91,11 @@ def _standing(path: "Path", job: "Submission", keys: "Mapping[Level, int]") -> "
         standing_of,
         standing_of_user,
     )
-    from slurm_ext.history.store.reading import connect
     from slurm_ext.history.views.outcomes import fair_outcomes, outcomes_of_user
 
     user = job.user_name
-    with closing(connect(path)) as conn:
-        newest = fair_outcomes(conn, path, NEWEST)
-        own = standing_of_user(outcomes_of_user(conn, path, user))
+    newest = fair_outcomes(conn, path, NEWEST)
+    own = standing_of_user(outcomes_of_user(conn, path, user))
     known = Standings({user: own}, site_standing(newest))
     factor = factor_for(factors_of(newest), None, user)
     return standing_of(known, keys, user, job.partition, factor)

@@ -4,11 +4,15 @@ Asks the running advisor, else reads the history itself, and works with neither.
 to be quick: everything is imported where it is used.
 """
 
-import argparse
-from functools import partial
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from slurm_ext.core.records import Submission
     from slurm_ext.core.settings.document import Settings
 
@@ -25,6 +29,8 @@ _AXES = {  # option: fewest, meaning
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
+    from functools import partial
+
     from slurm_ext.cli.common.time_args import counts, names
 
     parser.add_argument("script", metavar="SCRIPT", help="a batch script, as sbatch would take it")
@@ -50,31 +56,68 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the answer; raises InputError, SettingsError, HistoryError."""
+    if args.what_if or args.plot or args.cores or args.workers or args.gpus or args.gpu_type:
+        return _what_if(args)
+    document = _answer(args.script, args.args, args.config)
+    if args.ood:
+        _print_form(document, as_json=args.json)
+    else:
+        _print(document, as_json=args.json)
+    return 0
+
+
+def run_plain(words: list[str]) -> int | None:
+    """Answer for a script alone, without argparse, whose import costs half a Python's own start.
+
+    None: its words are for argparse. Raises as `run` does.
+    """
+    from pathlib import Path
+
+    left, config = [word for word in words if word != "--json"], None
+    if "--config" in left[:-1]:
+        place = left.index("--config")
+        config = Path(left[place + 1])
+        del left[place : place + 2]
+    if len(left) != 1 or left[0].startswith("-"):
+        return None
+    _print(_answer(left[0], (), config), as_json="--json" in words)
+    return 0
+
+
+def _what_if(args: argparse.Namespace) -> int:
     from slurm_ext.cli.common.settings import load_for_history
-    from slurm_ext.cli.predict.refusal import refusal_of
+    from slurm_ext.cli.predict import what_if
     from slurm_ext.cli.predict.script_file import submission
 
     settings = load_for_history(args.config)
     job = submission(args.script, tuple(args.args))
-    if args.what_if or args.plot or args.cores or args.workers or args.gpus or args.gpu_type:
-        from slurm_ext.cli.predict import what_if
+    if args.ood:
         from slurm_ext.core.errors import UsageError
 
-        if args.ood:
-            raise UsageError("--ood fills in a form as predict says: it takes no --what-if")
-        return what_if.run(args, settings, job)
+        raise UsageError("--ood fills in a form as predict says: it takes no --what-if")
+    return what_if.run(args, settings, job)
+
+
+def _answer(script: str, args: Sequence[str], config: Path | None) -> dict[str, Any]:
+    """The document of `predict --json`."""
+    from slurm_ext.cli.common.settings import load_for_history
+    from slurm_ext.cli.predict.refusal import refusal_of
+    from slurm_ext.cli.predict.script_file import submission
+
+    settings = load_for_history(config)
+    job = submission(script, tuple(args))
     reply = _from_advisor(settings, job)
-    document = {"v": 1, "script": args.script, "source": "advisor" if reply else "history"}
+    source = "advisor" if reply else "history"
+    document: dict[str, Any] = {"v": 1, "script": script, "source": source}
     document |= reply or _from_history(settings, job)
     min_gain = document.pop("policy", {}).get("policy.min_gain", settings["policy.min_gain"])
     document |= _because(settings, job, document, min_gain)
-    document["refused"] = refusal_of(settings, args.script, args.args)
-    _print(document, args)
-    return 0
+    document["refused"] = refusal_of(settings, script, args)
+    return document
 
 
 def _because(
-    settings: "Settings", job: "Submission", said: dict[str, Any], min_gain: float
+    settings: Settings, job: Submission, said: dict[str, Any], min_gain: float
 ) -> dict[str, Any]:
     """The past runs behind it (null: this user may not read them), and what would change it."""
     from slurm_ext.cli.common.evidence_text import would_change
@@ -89,15 +132,17 @@ def _because(
     return {"past": past, "would_change": would}
 
 
-def _print(document: dict[str, Any], args: argparse.Namespace) -> None:
-    if args.ood:
-        import json
+def _print_form(document: dict[str, Any], *, as_json: bool) -> None:
+    import json
 
-        from slurm_ext.cli.predict import ondemand
+    from slurm_ext.cli.predict import ondemand
 
-        known = {"v": 1, "attributes": ondemand.attributes(document)}
-        print(json.dumps(known) if args.json else "\n".join(ondemand.lines(document)))
-    elif args.json:
+    known = {"v": 1, "attributes": ondemand.attributes(document)}
+    print(json.dumps(known) if as_json else "\n".join(ondemand.lines(document)))
+
+
+def _print(document: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
         import json
 
         print(json.dumps(document))
@@ -107,7 +152,7 @@ def _print(document: dict[str, Any], args: argparse.Namespace) -> None:
         show(document)
 
 
-def _from_advisor(settings: "Settings", job: "Submission") -> dict[str, Any] | None:
+def _from_advisor(settings: Settings, job: Submission) -> dict[str, Any] | None:
     from slurm_ext.cli.predict.ask import asked
 
     said = asked(settings, "predict", job)
@@ -117,7 +162,7 @@ def _from_advisor(settings: "Settings", job: "Submission") -> dict[str, Any] | N
     return {name: value for name, value in said.items() if name not in wire}
 
 
-def _from_history(settings: "Settings", job: "Submission") -> dict[str, Any]:
+def _from_history(settings: Settings, job: Submission) -> dict[str, Any]:
     """The same answer from the history's file; no history is no evidence. Raises HistoryError."""
     from slurm_ext.advisor.pipeline.decide import decide
     from slurm_ext.advisor.service.from_history import context_from_history, runtime_from_history
@@ -130,7 +175,7 @@ def _from_history(settings: "Settings", job: "Submission") -> dict[str, Any]:
     )
 
 
-def _must_be_allowed(settings: "Settings") -> None:
+def _must_be_allowed(settings: Settings) -> None:
     """Raises AdvisorError where the advisor and the history are there, but for others."""
     import os
 

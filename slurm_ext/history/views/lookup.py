@@ -5,13 +5,11 @@ Every query here touches a number of rows that its limit sets, not the size of t
 
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from slurm_ext.core.records import MOST_POOLED, POOLED_LEVELS, Level, LoaderRun
 from slurm_ext.core.stats import fair_rows
-from slurm_ext.history.store import reading
 from slurm_ext.history.store.names import KEY_OF_LEVEL, LOADER_COLUMNS
 from slurm_ext.history.store.reading import explaining
 
@@ -29,6 +27,7 @@ def newest(key: str) -> str:
 
 
 def similar_runs(
+    conn: sqlite3.Connection,
     path: Path,
     keys: Mapping[Level, int],
     limit: int = 16,
@@ -42,7 +41,7 @@ def similar_runs(
     more than a fair share of them.
     """
     owners = {Level.OWN_KIND: (-2, user), Level.ACCOUNT_KIND: (-1, account)}
-    with closing(reading.connect(path)) as conn, explaining(path):
+    with explaining(path):
         found = {}
         for level, key in keys.items():
             if level in owners:
@@ -66,9 +65,11 @@ SELECT {_COLUMNS} FROM (
 ORDER BY l.id DESC LIMIT ?"""
 
 
-def runs_with_workers(path: Path, user: str, limit: int = 16) -> list[LoaderRun]:
+def runs_with_workers(
+    conn: sqlite3.Connection, path: Path, user: str, limit: int = 16
+) -> list[LoaderRun]:
     """The newest sound runs of a user that had workers, newest first. Raises HistoryError."""
-    with closing(reading.connect(path)) as conn, explaining(path):
+    with explaining(path):
         return [_run(row) for row in conn.execute(_WITH_WORKERS, (user, limit))]
 
 

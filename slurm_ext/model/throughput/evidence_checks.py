@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from slurm_ext.core.records import Level, LoaderRun
-from slurm_ext.core.unsupported_loader import CLAUSES
 
 SLACK = (
     1.5  # prefetched batches, clocks and rounding: what a sound run may be over a bound of its own
@@ -68,6 +67,8 @@ def why_no_estimate(evidence: Evidence) -> str:
         return f"I do not know yet: {NONE_ALIKE}"
     doubt = evidence_flag(evidence)
     if doubt is not None:
+        from slurm_ext.core.unsupported_loader import CLAUSES  # `predict` waits for it
+
         return CLAUSES.get(doubt, "its loader is of a kind that I do not know")
     faults = [why for run in nearest if (why := inconsistency(run)) is not None]
     if len(faults) == len(nearest):

@@ -119,8 +119,11 @@ def _rates(
     settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]
 ) -> tuple["Evidence", "NodeRates"]:
     """The runs, and the rate of every shape. Raises HistoryError."""
+    from contextlib import closing
+
     from slurm_ext.advisor.what_if.node_rates import RunFacts, node_rates
     from slurm_ext.advisor.what_if.serving_family import scaling_family
+    from slurm_ext.history.store.reading import connect
     from slurm_ext.history.views.gpu_runs import gpu_runs
     from slurm_ext.history.views.lookup import similar_runs
     from slurm_ext.history.views.visible import open_visible
@@ -130,7 +133,8 @@ def _rates(
     wait_ms = settings["history.busy_timeout_ms"]
     with open_visible(path, viewer, busy_timeout_ms=wait_ms) as history:
         near = [one for level, key in keys.items() for one in gpu_runs(history, level, key)]
-    evidence = similar_runs(path, keys)
+    with closing(connect(path, busy_timeout_ms=wait_ms)) as conn:
+        evidence = similar_runs(conn, path, keys)
     known = RunFacts(
         evidence=evidence,
         family=scaling_family(settings),

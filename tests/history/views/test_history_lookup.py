@@ -13,7 +13,7 @@ from slurm_ext.core.errors import HistoryError
 from slurm_ext.core.job_keys import keys_of
 from slurm_ext.core.records import OWN_LEVELS, Level, LoaderRun
 from slurm_ext.history.ingest.spool_folder import ingest_folder
-from slurm_ext.history.store import names, retention
+from slurm_ext.history.store import names, reading, retention
 from slurm_ext.history.store.store import open_history
 from slurm_ext.history.views import columns, lookup, outcomes
 from tests.history.conftest import COUNTERS, Spool
@@ -89,7 +89,7 @@ def test_every_level_answers_its_own_newest_runs(filled: Path, reader: sqlite3.C
     """The answer is what a full scan would give."""
     job = synthetic_history.submission(7)
     keys = keys_of(job)
-    found = lookup.similar_runs(filled, keys, limit=5, user=job.user_name)
+    found = lookup.similar_runs(reader, filled, keys, limit=5, user=job.user_name)
     assert list(found) == list(keys)
     of_user = "SELECT id FROM runs WHERE user = :user"
     for level in (*OWN_LEVELS, Level.KIND, Level.CLUSTER):
@@ -107,15 +107,15 @@ def test_every_level_answers_its_own_newest_runs(filled: Path, reader: sqlite3.C
         assert wanted
 
 
-def test_an_unknown_key_has_no_runs(filled: Path) -> None:
+def test_an_unknown_key_has_no_runs(filled: Path, reader: sqlite3.Connection) -> None:
     """A script never seen is not an error."""
-    assert lookup.similar_runs(filled, {Level.SCRIPT: 1}) == {Level.SCRIPT: []}
+    assert lookup.similar_runs(reader, filled, {Level.SCRIPT: 1}) == {Level.SCRIPT: []}
 
 
 def test_no_history_is_a_clear_error(tmp_path: Path) -> None:
     """And looking creates none."""
     with pytest.raises(HistoryError, match="does not exist yet"):
-        lookup.similar_runs(tmp_path / "history.db", {})
+        reading.connect(tmp_path / "history.db")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from slurm_ext.core.errors import HistoryError
 from slurm_ext.core.records import Level
 from slurm_ext.history.ingest import actions, decisions, insert, journal
-from slurm_ext.history.store.reading import APPLICATION_ID
+from slurm_ext.history.store.reading import APPLICATION_ID, connect
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.history.views import (
     columns,
@@ -84,8 +85,8 @@ def test_an_error_by_path_names_it_too(tmp_path: Path) -> None:
         conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         conn.execute("CREATE TABLE migrations (name TEXT)")
     conn.close()
-    with pytest.raises(HistoryError) as error:
-        lookup.similar_runs(path, {Level.SCRIPT: 1})
+    with closing(connect(path)) as conn, pytest.raises(HistoryError) as error:
+        lookup.similar_runs(conn, path, {Level.SCRIPT: 1})
     assert str(error.value).startswith(f"{path} ")
 
 

@@ -261,13 +261,13 @@ def test_similar_runs_of_each_level(history: History) -> None:
             **figures,
             **key,
         )
-    found = similar_runs(history.path, {Level.SCRIPT: 7, Level.KIND: 7, Level.CLUSTER: 7})
+    keys = {Level.SCRIPT: 7, Level.KIND: 7, Level.CLUSTER: 7}
+    found = similar_runs(history.conn, history.path, keys)
     assert [run.workers for run in found[Level.SCRIPT]] == list(range(17, 1, -1))
     assert [run.emulated for run in found[Level.SCRIPT]][:2] == [True, False]
     assert found[Level.KIND] == found[Level.CLUSTER] == []
-    assert [
-        run.workers for run in similar_runs(history.path, {Level.SCRIPT: 7}, 1)[Level.SCRIPT]
-    ] == [17]
+    newest = similar_runs(history.conn, history.path, {Level.SCRIPT: 7}, 1)
+    assert [run.workers for run in newest[Level.SCRIPT]] == [17]
 
 
 def test_similar_runs_of_others_are_of_three_users_at_least(history: History) -> None:
@@ -280,7 +280,7 @@ def test_similar_runs_of_others_are_of_three_users_at_least(history: History) ->
         loader = {**figures, "fetch_cpu_s": 1.0, "workers": number, "emulated": 0}
         insert(history.conn, "loader_runs", run=number, key_kind=7, **loader)
     keys = {Level.KIND: 7, Level.OWN_KIND: 1, Level.ACCOUNT_KIND: 2}
-    found = similar_runs(history.path, keys, user="a", account="lab")
+    found = similar_runs(history.conn, history.path, keys, user="a", account="lab")
     workers = {level: [run.workers for run in runs] for level, runs in found.items()}
     assert workers == {
         Level.KIND: [9, 6, 5, 4],
@@ -301,10 +301,10 @@ def test_runs_with_workers_are_the_users_own(history: History) -> None:
         loader = {**figures, "fetch_cpu_s": 1.0, "workers": number % 5, "emulated": 0}
         doubt = 1 if number == 4 else None
         insert(history.conn, "loader_runs", run=number, key_kind=7, doubt=doubt, **loader)
-    found = [run.workers for run in runs_with_workers(history.path, "a")]
+    found = [run.workers for run in runs_with_workers(history.conn, history.path, "a")]
     assert found == [1, 3, 1]  # the sixth, the third, the first
-    assert [run.workers for run in runs_with_workers(history.path, "a", 1)] == [1]
-    assert runs_with_workers(history.path, "z") == []
+    assert [run.workers for run in runs_with_workers(history.conn, history.path, "a", 1)] == [1]
+    assert runs_with_workers(history.conn, history.path, "z") == []
 
 
 def test_the_decision_of_a_job(history: History) -> None:
