@@ -3,6 +3,7 @@
 Records are ingested from files into a history that holds `--runs` runs already; an empty history
 takes the same records as its baseline. `predict` runs without an advisor, so that it reads
 history.db itself, at 1,000 runs and at `--runs`, interleaved with a bare `python3 -c pass`.
+Processor time stands beside wall time, which says little while others work.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from contrib.bench.common import synthetic_history
-from contrib.bench.common.measure import quartiles, timed
+from contrib.bench.common.measure import Spent, quartiles, timed
 from contrib.bench.common.program import at_least, at_most, options, run
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history
@@ -46,21 +47,27 @@ def measure(root: Path, runs: int, records: int, repeats: int, *, say: bool) -> 
     small, large = prepared(root / "small", SMALL_RUNS), prepared(root / "large", runs)
     prefilled_mib = size_mib(large)
     tell(say, f"histories of {SMALL_RUNS} and {runs} runs: {prefilled_mib:.0f} MiB")
-    empty_per_s, per_s = ingested_per_s(root / "empty", large, records)
+    (empty_s, empty_cpu_s), (spent_s, cpu_s) = ingested_s(root / "empty", large, records)
+    per_s, empty_per_s = records / spent_s, records / empty_s
     tell(say, f"ingest: {per_s:.0f} records/s, {empty_per_s:.0f} into an empty history")
     per_run = size_mib(root / "empty" / "history.db") / (3 * records)
-    times = predict_ms(root, (small, large), repeats)
+    times = predict_times(root, (small, large), repeats)
     return {
         "runs": runs,
         "records_per_s": round(per_s),
         "records_per_s_empty": round(empty_per_s),
+        "cpu_us_per_record": round(1e6 * cpu_s / records),
+        "cpu_us_per_record_empty": round(1e6 * empty_cpu_s / records),
         "db_mib": round(prefilled_mib),
         "db_mib_whole_records_extrapolated": round(per_run * runs),
-        "predict_ms_1e3": times["small"][0],
-        "predict_ms_1e6": times["large"][0],
-        "bare_python_ms": times["bare"][0],
+        "predict_ms_1e3": middle(times["small"]),
+        "predict_ms_1e6": middle(times["large"]),
+        "bare_python_ms": middle(times["bare"]),
+        "predict_cpu_over_bare": round(cpu_s_of(times["large"]) / cpu_s_of(times["bare"]), 2),
         "repeats": repeats,
-        "spread_ms": {name: quartiles for name, (_, quartiles) in times.items()},
+        "spread_ms": {
+            name: quartiles([1000 * one.seconds for one in spent]) for name, spent in times.items()
+        },
     }
 
 
@@ -74,33 +81,38 @@ def prepared(state: Path, runs: int) -> Path:
     return state / "history.db"
 
 
-def ingested_per_s(empty: Path, large: Path, records: int) -> tuple[float, float]:
-    """Median records/s of three rounds, the empty history and the large one by turns."""
+Seconds = tuple[float, float]  # of a clock, and of the processor
+
+
+def ingested_s(empty: Path, large: Path, records: int) -> tuple[Seconds, Seconds]:
+    """Medians of three rounds, the empty history and the large one by turns."""
     empty.mkdir()
-    by_database: dict[Path, list[float]] = {empty / "history.db": [], large: []}
+    by_database: dict[Path, list[Seconds]] = {empty / "history.db": [], large: []}
     for turn in range(3):
-        for database, rates in by_database.items():
+        for database, spent in by_database.items():
             spool = database.parent / "spool"
             synthetic_history.write_records(spool, 10_000_000 + turn * records, records)
-            rates.append(records / seconds_of_ingest(database, spool, records))
-    return median(by_database[empty / "history.db"]), median(by_database[large])
+            spent.append(seconds_of_ingest(database, spool, records))
+    into_empty, into_large = (
+        (median(wall_s for wall_s, _ in spent), median(cpu_s for _, cpu_s in spent))
+        for spent in by_database.values()
+    )
+    return into_empty, into_large
 
 
-def seconds_of_ingest(database: Path, spool: Path, records: int) -> float:
+def seconds_of_ingest(database: Path, spool: Path, records: int) -> Seconds:
     """From the first file's reading to the last one's deletion."""
     with open_history(database) as history:
-        started = time.perf_counter()
+        started, cpu_started = time.perf_counter(), time.process_time()
         report = ingest_folder(history, spool, now_s=time.time())
-        spent = time.perf_counter() - started
+        spent = time.perf_counter() - started, time.process_time() - cpu_started
     if report.taken != records:
         raise SystemExit(f"expected {records} records to be taken: {report}")
     return spent
 
 
-def predict_ms(
-    root: Path, histories: tuple[Path, Path], repeats: int
-) -> dict[str, tuple[float, list[float]]]:
-    """Median and quartiles of start-to-answer, interleaved with a bare interpreter."""
+def predict_times(root: Path, histories: tuple[Path, Path], repeats: int) -> dict[str, list[Spent]]:
+    """From start to answer, interleaved with a bare interpreter."""
     job = root / "train.sh"
     job.write_text(synthetic_history.script(7))
     predict = [str(Path(sys.executable).with_name("dlqueue")), "predict", str(job), "--json"]
@@ -109,15 +121,23 @@ def predict_ms(
         "small": [*predict, "--config", str(histories[0].with_name("dlqueue.toml"))],
         "large": [*predict, "--config", str(histories[1].with_name("dlqueue.toml"))],
     }
-    times: dict[str, list[float]] = {name: [] for name in commands}
+    times: dict[str, list[Spent]] = {name: [] for name in commands}
     for turn in range(repeats + 1):
         for name, words in commands.items():
-            spent = 1000 * timed(words).seconds
+            spent = timed(words)
             if turn:  # the first round warms the page cache
                 times[name].append(spent)
-    return {
-        name: (round(median(times_ms), 2), quartiles(times_ms)) for name, times_ms in times.items()
-    }
+    return times
+
+
+def middle(times: list[Spent]) -> float:
+    """Median milliseconds."""
+    return round(1000 * median(one.seconds for one in times), 2)
+
+
+def cpu_s_of(times: list[Spent]) -> float:
+    """Median seconds of the processor."""
+    return median(one.cpu_s for one in times)
 
 
 def size_mib(database: Path) -> float:
