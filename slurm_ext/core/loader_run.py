@@ -129,7 +129,7 @@ def run_of_training(
 def _settled(loader: _Json, t: _Totals) -> tuple[float, float] | None:
     """Workers and rate where the loader's own search stayed; None: none, or one that cannot be."""
     tuned = loader.get("tuned") or {}
-    rates = {one["workers"]: one["samples_per_s"] for one in tuned.get("rates") or ()}
+    rates = {trial["workers"]: trial["samples_per_s"] for trial in tuned.get("rates") or ()}
     rate = rates.get(tuned.get("workers"))
     if rate is None or not LEAST_OF_ANYTHING < rate <= CLOCK_SLACK * t.samples / t.step_s:
         return None
@@ -155,7 +155,7 @@ _NEEDED = ("cpus_per_task", "num_tasks", "num_nodes")
 def _doubt(training: Training) -> int | None:
     """Reason to ignore the curve: the largest process's, or that another reads other data."""
     summary, loader = training.members[0]
-    kinds = {(one.get("dataset"), one.get("batch_size")) for _, one in training.members}
+    kinds = {(loader.get("dataset"), loader.get("batch_size")) for _, loader in training.members}
     return unsupported_loader(summary, loader) or (
         UnsupportedLoader.TWO_LOADERS if len(kinds) > 1 else None
     )

@@ -53,11 +53,11 @@ def fair_limit(counts: Iterable[int], users: int = POOL_USERS) -> int:
 
     `counts`: rows of each user. 0 where fewer than `users` have any: their rows are no pool.
     """
-    each = list(counts)
-    low, high = 0, max(each, default=0)
+    sizes = list(counts)
+    low, high = 0, max(sizes, default=0)
     while low < high:
         middle = (low + high + 1) // 2
-        if middle * users <= sum(min(count, middle) for count in each):
+        if middle * users <= sum(min(count, middle) for count in sizes):
             low = middle
         else:
             high = middle - 1

@@ -71,24 +71,26 @@ def largest_training(summaries: Sequence[_Json]) -> Training | None:
 
 def trainings(summaries: Sequence[_Json]) -> Iterator[Training]:
     """Trainings of a job, the one with the most samples first, at most MOST_TRAININGS."""
-    found = [[(summary, one) for one in strands(summary)] for summary in summaries]
-    stepped = any(read[0][1].stepped for read in found if read)
-    left = [[one for one in read if one[1].stepped == stepped] for read in found]
+    by_process = [[(summary, strand) for strand in strands(summary)] for summary in summaries]
+    stepped = any(read[0][1].stepped for read in by_process if read)
+    left = [[strand for strand in read if strand[1].stepped == stepped] for read in by_process]
     left = [read if stepped else read[:1] for read in left if read]
     left.sort(key=lambda read: read[0][1][:2], reverse=True)
     for _ in range(MOST_TRAININGS):
         if not left:
             return
         first = left[0]
-        beside = [one for one in left if _together(first[0][0], one[0][0])]
-        left = [one for one in left if all(one is not other for other in beside)]
+        beside = [process for process in left if _together(first[0][0], process[0][0])]
+        left = [process for process in left if all(process is not other for other in beside)]
         for nth in range(min(MOST_TRAININGS, len(first))):
-            yield _training([one[nth] for one in beside if nth < len(one)])
+            yield _training([process[nth] for process in beside if nth < len(process)])
 
 
 def _training(read: Sequence[tuple[_Json, Strand]]) -> Training:
-    members = [(summary, one.loaders[0]) for summary, one in read]
-    return Training(members, [(summary, ld) for summary, one in read for ld in one.loaders[1:]])
+    members = [(summary, strand.loaders[0]) for summary, strand in read]
+    return Training(
+        members, [(summary, ld) for summary, strand in read for ld in strand.loaders[1:]]
+    )
 
 
 def _together(one: _Json, other: _Json) -> bool:

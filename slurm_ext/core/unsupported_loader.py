@@ -108,8 +108,8 @@ def _even(batches: float, steps: float) -> bool:
     if batches >= steps:
         missing = batches / max(1, round(batches / steps)) - steps
         return -MOST_APART * steps <= missing <= max(MOST_APART * steps, LEFT_OUT)
-    each = steps / batches
-    return abs(each - round(each)) <= MOST_APART * each
+    mean = steps / batches
+    return abs(mean - round(mean)) <= MOST_APART * mean
 
 
 def _too_short(training: _Json, seconds: float) -> bool:

@@ -133,7 +133,7 @@ def texts_of(raw: bytes) -> dict[str, Any]:
     """
     argv: list[str] = []
     env: dict[str, str] = {}
-    found: dict[str, Any] = {"argv": argv, "env": env}
+    texts: dict[str, Any] = {"argv": argv, "env": env}
     for part in raw.decode("utf-8", "surrogateescape").split("\0")[:-1]:
         name, _, value = part.partition("=")
         if name == "argv":
@@ -141,8 +141,8 @@ def texts_of(raw: bytes) -> dict[str, Any]:
         elif name.startswith("env."):
             env[name[4:]] = value
         else:
-            found[name] = value
-    return found
+            texts[name] = value
+    return texts
 
 
 def _checked(name: str, value: Any) -> Any:

@@ -19,8 +19,8 @@ def version_of(python: str) -> tuple[int, int] | None:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
-    found = re.fullmatch(r"(\d+)\.(\d+)\n", done.stdout)
-    return (int(found[1]), int(found[2])) if found and done.returncode == 0 else None
+    match = re.fullmatch(r"(\d+)\.(\d+)\n", done.stdout)
+    return (int(match[1]), int(match[2])) if match and done.returncode == 0 else None
 
 
 def warnings(settings: Settings) -> Iterator[str]:
@@ -30,5 +30,5 @@ def warnings(settings: Settings) -> Iterator[str]:
     if version is None:
         yield f"node.python: {python} does not run here, and no hook would: {ADVICE}"
     elif version < OLDEST:
-        seen = f"{python} is Python {version[0]}.{version[1]} here"
-        yield f"node.python: {seen}, too old for the hooks, which would do nothing: {ADVICE}"
+        text = f"{python} is Python {version[0]}.{version[1]} here"
+        yield f"node.python: {text}, too old for the hooks, which would do nothing: {ADVICE}"

@@ -125,7 +125,7 @@ def _mode(content: FileContent | None) -> str:
     return "\t(absent)" if content is None else f"\tmode {content.mode:o}"
 
 
-def next_steps(plan: InstallPlan, place: InstallRoot, held: frozenset[Path]) -> Iterator[str]:
+def next_steps(plan: InstallPlan, place: InstallRoot, kept: frozenset[Path]) -> Iterator[str]:
     """Yield one line a step, in their order."""
     real = {change.path: change for change in plan.real}
     conf = [change for change in plan.real if change.kind == "conf"]
@@ -149,8 +149,8 @@ def next_steps(plan: InstallPlan, place: InstallRoot, held: frozenset[Path]) -> 
         yield f"copy {files} to every node and controller, then: scontrol reconfigure"
     if any("JobSubmitPlugins" in change.diff() for change in conf):
         yield "systemctl restart slurmctld: it loads job_submit plugins only when it starts"
-    if held:
-        names = ", ".join(sorted(path.name for path in held))
+    if kept:
+        names = ", ".join(sorted(path.name for path in kept))
         yield f"then `dlqueue uninstall` again: Slurm still runs {names}"
 
 

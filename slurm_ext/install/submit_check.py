@@ -112,14 +112,14 @@ def _compared(lua: Lua, folder: Path, shim: Path) -> Iterator[str]:
     before = _submissions(lua, folder, "before.lua", shim)
     after = _submissions(lua, folder, "after.lua", shim)
     broken = _submissions(lua, folder, "after.lua", shim, "broken")
-    for job, (asked, became) in after.items():
+    for job, (cpus, became) in after.items():
         for tried, what in ((after, "with dlqueue"), (broken, "with a fault in dlqueue")):
             if tried[job][1] != before[job][1]:
                 why = f"a made-up submission ({job}) ends otherwise {what}"
                 raise InputError(str(shim), f"{why}: {tried[job][1]}, not {before[job][1]}")
         if "answer=error" in became:
             yield f"{shim}: a made-up submission ({job}) fails in it, with or without dlqueue"
-        elif asked == 0 and "answer=0" in became and job != "srun":
+        elif cpus == 0 and "answer=0" in became and job != "srun":
             raise InputError(str(shim), f"dlqueue is not asked about a submission ({job})")
 
 
@@ -144,4 +144,4 @@ def _submissions(
     if done.returncode or not results:
         output = (done.stdout + done.stderr).strip().replace(f"{folder}/{file}", str(shim))
         raise InputError(str(shim), f"Lua {lua.version} cannot run it: {output[-300:]}")
-    return {job: (int(asked), became) for job, asked, became in results}
+    return {job: (int(cpus), became) for job, cpus, became in results}

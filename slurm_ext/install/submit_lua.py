@@ -20,7 +20,7 @@ _NO_CODE = re.compile(r"^\s*(?:--.*)?$")
 def loaded(text: str) -> str | None:
     """Path of the dlqueue.lua that the file loads already, by lines that are not ours."""
     lines = (line for line in text.split("\n") if not _NO_CODE.match(line))
-    return next((found[1] for line in lines if (found := _LOADS.search(line))), None)
+    return next((match[1] for line in lines if (match := _LOADS.search(line))), None)
 
 
 def joined(text: str, dlqueue_lua: str) -> str:

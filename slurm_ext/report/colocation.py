@@ -45,24 +45,26 @@ def section(context: ReportContext) -> Section:
     context.rows("DROP TABLE IF EXISTS temp.solo")
     context.rows(SOLO)
     context.rows("CREATE INDEX temp.solo_of ON solo (user, job_name)")
-    found = [pairs(context, gpu=gpu) for gpu in (True, False)]
+    measured = [pairs(context, gpu=gpu) for gpu in (True, False)]
     tables = [
         _matrix(context, key, title, rows)
         for key, title, rows in (
-            ("gpu", "Jobs on one GPU", found[0]),
-            ("node", "Jobs on one node, no GPU in common", found[1]),
+            ("gpu", "Jobs on one GPU", measured[0]),
+            ("node", "Jobs on one node, no GPU in common", measured[1]),
         )
     ]
     return Section(
         key="colocation",
         title="Who runs beside whom",
-        answer=_answer(found[0], "one GPU") or _answer(found[1], "one node") or "no pair measured",
+        answer=_answer(measured[0], "one GPU")
+        or _answer(measured[1], "one node")
+        or "no pair measured",
         lead=(ABOUT,),
-        tables=(*tables, _pairs(context, found)),
+        tables=(*tables, _pairs(context, measured)),
     )
 
 
-def _pairs(context: ReportContext, found: list[list[Row]]) -> ReportTable:
+def _pairs(context: ReportContext, measured: list[list[Row]]) -> ReportTable:
     """The pairs that met most often."""
     rows = [
         (
@@ -72,7 +74,7 @@ def _pairs(context: ReportContext, found: list[list[Row]]) -> ReportTable:
             row[4],
             exp(row[5]),
         )
-        for where, rows in zip(("GPU", "node"), found, strict=True)
+        for where, rows in zip(("GPU", "node"), measured, strict=True)
         for row in rows[:LISTED]
     ]
     columns = (

@@ -30,7 +30,7 @@ def written(
     if form == "html":
         values["plots"] = drawn(report.sections)
     text, faults = render_with(site, f"{FOLDER}/page.{form}.jinja", **values)
-    return text, [*strangers(site, (one.key for one in report.sections)), *faults]
+    return text, [*strangers(site, (section.key for section in report.sections)), *faults]
 
 
 def document(report: Report) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def document(report: Report) -> dict[str, Any]:
     head, kind}], rows: [{key: value}]}`; kinds are those of tables.Kind.
     """
     head = {name: getattr(report, name) for name in Report.__slots__ if name != "sections"}
-    return {"v": 1, **head, "sections": [_section(one) for one in report.sections]}
+    return {"v": 1, **head, "sections": [_section(section) for section in report.sections]}
 
 
 def as_csv(report: Report) -> str:

@@ -46,15 +46,15 @@ def section(context: ReportContext) -> Section:
     """The gain with its interval, how both groups ended, and what it did to cores."""
     counted = ratios(context)
     gain = gain_in_period(context)
-    groups, found = [gain.changed, gain.control], gain.ratio
-    ends = {held: (runs, bad) for held, runs, bad in context.rows(ENDS)}
+    groups, ratio = [gain.changed, gain.control], gain.ratio
+    ends = {group: (runs, bad) for group, runs, bad in context.rows(ENDS)}
     return Section(
         key="gain",
         title="What dlqueue gained",
-        answer=_answer(found),
-        lead=tuple(_lead(found, groups, counted)),
+        answer=_answer(ratio),
+        lead=tuple(_lead(ratio, groups, counted)),
         tables=(
-            _claim(found, _wish(counted)),
+            _claim(ratio, _wish(counted)),
             _cores(context),
             _table(groups, counted, ends),
             _spread(counted, groups),
@@ -62,15 +62,15 @@ def section(context: ReportContext) -> Section:
     )
 
 
-def _answer(found: Ratio | None) -> str:
-    if found is None:
+def _answer(ratio: Ratio | None) -> str:
+    if ratio is None:
         return NO_GAIN
-    return f"{change(found.value)} samples/s ({change(found.low)} to {change(found.high)})"
+    return f"{change(ratio.value)} samples/s ({change(ratio.low)} to {change(ratio.high)})"
 
 
-def _lead(found: Ratio | None, groups: list[LogGroup], counted: list[Row]) -> list[str]:
+def _lead(ratio: Ratio | None, groups: list[LogGroup], counted: list[Row]) -> list[str]:
     changed, control = (group.n for group in groups)
-    if found is None:
+    if ratio is None:
         return [
             (
                 f"Nothing can be claimed: {changed:,} changed jobs and {control:,} of the control"
@@ -79,12 +79,12 @@ def _lead(found: Ratio | None, groups: list[LogGroup], counted: list[Row]) -> li
                 " in mode act."
             )
         ]
-    sure = "That is not chance." if found.low > 1 else "That may be chance: the interval holds 0 %."
+    sure = "That is not chance." if ratio.low > 1 else "That may be chance: the interval holds 0 %."
     return [
         (
-            f"Jobs that dlqueue changed ran at {change(found.value)} samples/s compared with"
+            f"Jobs that dlqueue changed ran at {change(ratio.value)} samples/s compared with"
             f" eligible jobs that a draw left as written; the 95 % interval is"
-            f" {change(found.low)} to {change(found.high)}. {sure}"
+            f" {change(ratio.low)} to {change(ratio.high)}. {sure}"
         ),
         (
             f"Believed beforehand of the same jobs: {change(_wish(counted))}. A belief is no gain;"
@@ -99,14 +99,14 @@ def _wish(counted: list[Row]) -> float:
     return exp(sum(row[3] for row in rows) / max(1, sum(row[2] for row in rows)))
 
 
-def _claim(found: Ratio | None, wish: float) -> ReportTable:
+def _claim(ratio: Ratio | None, wish: float) -> ReportTable:
     columns = (
         Column("gain", "measured gain", "change"),
         Column("low", "at least", "change"),
         Column("high", "at most", "change"),
         Column("believed", "predicted before", "change"),
     )
-    rows = [] if found is None else [(found.value, found.low, found.high, wish)]
+    rows = [] if ratio is None else [(ratio.value, ratio.low, ratio.high, wish)]
     note = "Changed jobs over control group, with Welch's 95 % interval." if rows else ""
     return ReportTable(key="gain", title="Samples/s", columns=columns, rows=rows, note=note)
 
@@ -125,10 +125,10 @@ def _table(
         Column("bad_high", "at most", "share"),
     )
     rows = []
-    for held, (name, group) in enumerate(zip(GROUPS, groups, strict=True)):
-        bins = [(row[1], float(row[2])) for row in counted if row[0] == held]
+    for index, (name, group) in enumerate(zip(GROUPS, groups, strict=True)):
+        bins = [(row[1], float(row[2])) for row in counted if row[0] == index]
         middle = quantile(bins, 0.5, 1 / PER_DOUBLING)
-        runs, bad = ends.get(held, (0, 0))
+        runs, bad = ends.get(index, (0, 0))
         ended = share(bad or 0, runs)
         rows.append(
             (
@@ -149,13 +149,13 @@ def _table(
 def _spread(counted: list[Row], groups: list[LogGroup]) -> ReportTable:
     """The distribution behind the mean: who gained much, and who lost."""
     cells: dict[float, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for held, number, many, *_ in counted:
-        cells[number // 4 / 4][held] += many / max(1, groups[held].n)
+    for group, number, many, *_ in counted:
+        cells[number // 4 / 4][group] += many / max(1, groups[group].n)
     points = sorted(cells.items())
     series = [
-        ChartSeries(name, [(at, cell[held]) for at, cell in points])
-        for held, name in enumerate(GROUPS)
-        if groups[held].n
+        ChartSeries(name, [(at, cell[index]) for at, cell in points])
+        for index, name in enumerate(GROUPS)
+        if groups[index].n
     ]
     rows = [(2**at, 2 ** (at + 0.25), *cell) for at, cell in points]
     lost = sum(cell[0] for at, cell in points if at < 0)
@@ -217,7 +217,7 @@ def quantile(bins: Bins, at: float, width: float) -> float | None:
 
 def coarser(bins: Bins, by: int) -> list[tuple[int, float]]:
     """Bins that are `by` times as wide."""
-    found: dict[int, float] = {}
+    counts: dict[int, float] = {}
     for number, weight in bins:
-        found[number // by] = found.get(number // by, 0.0) + weight
-    return sorted(found.items())
+        counts[number // by] = counts.get(number // by, 0.0) + weight
+    return sorted(counts.items())

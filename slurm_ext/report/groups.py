@@ -43,7 +43,7 @@ CELLS = "SELECT {} FROM period_runs".format(
         (
             *(name for name, _ in DIMENSIONS),
             *(_BIN.format(last=FINE - 1, loss=loss, fine=FINE) for loss, _, _ in LOSSES),
-            *(f"coalesce({held}, 0.0)" for _, held, _ in LOSSES),
+            *(f"coalesce({column}, 0.0)" for _, column, _ in LOSSES),
             *(f"coalesce({total}, 0)" for total in TOTALS),
         )
     )
@@ -56,27 +56,27 @@ Sums = dict[Any, "array[float]"]
 
 def combinations(context: ReportContext) -> Sums:
     """Of each (account, user, partition, GPU): hours held by loss and bin, then TOTALS."""
-    found: Sums = {}
+    combined: Sums = {}
     first = _SIZE - len(TOTALS)
     for row in context.each(CELLS):
-        sums = found.get(row[:_KEYS])
+        sums = combined.get(row[:_KEYS])
         if sums is None:
-            sums = found[row[:_KEYS]] = array("d", bytes(8 * _SIZE))
-        for start, number, held in zip(_STARTS, row[_KEYS:_BINS], row[_BINS:_HELD], strict=True):
-            sums[start + number] += held
+            sums = combined[row[:_KEYS]] = array("d", bytes(8 * _SIZE))
+        for start, number, gpu_s in zip(_STARTS, row[_KEYS:_BINS], row[_BINS:_HELD], strict=True):
+            sums[start + number] += gpu_s
         for place, value in enumerate(row[_HELD:], first):
             sums[place] += value
-    return found
+    return combined
 
 
 def by_one(all_sums: Sums, place: int) -> Sums:
     """The combinations added up by one of the four."""
-    found: Sums = {}
+    lone_sums: Sums = {}
     for key, sums in all_sums.items():
-        have = found.setdefault(key[place], array("d", bytes(8 * _SIZE)))
+        have = lone_sums.setdefault(key[place], array("d", bytes(8 * _SIZE)))
         for number, value in enumerate(sums):
             have[number] += value
-    return found
+    return lone_sums
 
 
 def medians(sums: Sequence[float]) -> list[float | None]:
@@ -89,10 +89,10 @@ def section(context: ReportContext) -> Section:
     """One table a dimension."""
     sums = combinations(context)
     groups = [by_one(sums, place) for place in range(len(DIMENSIONS))]
-    accounts, users = (len(found.keys() - {None}) for found in groups[:2])
+    accounts, users = (len(group.keys() - {None}) for group in groups[:2])
     tables = [
-        _table(context, name, title, found)
-        for (name, title), found in zip(DIMENSIONS, groups, strict=True)
+        _table(context, name, title, group)
+        for (name, title), group in zip(DIMENSIONS, groups, strict=True)
         if name != "user" or context.people.listed
     ]
     return Section(
@@ -128,5 +128,5 @@ def _row(name: Any, sums: "array[float]") -> Row:
 
 
 def _told(context: ReportContext, dimension: str, name: Any) -> str:
-    told = context.people.user(name) if dimension == "user" else name
-    return told or "(not told)"
+    shown = context.people.user(name) if dimension == "user" else name
+    return shown or "(not told)"

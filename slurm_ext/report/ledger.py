@@ -80,13 +80,13 @@ def _shared(rows: list[Row]) -> ReportTable:
         Column("holdout", "control group"),
         Column("decisions", "decisions", "count"),
     )
-    told = [(row[0], *("yes" if each else "no" for each in row[1:4]), row[4]) for row in rows]
+    lines = [(row[0], *("yes" if flag else "no" for flag in row[1:4]), row[4]) for row in rows]
     note = "How fast they ran beside others: see who runs beside whom." if rows else ""
-    return ReportTable(key="sharing", title="Sharing a GPU", columns=columns, rows=told, note=note)
+    return ReportTable(key="sharing", title="Sharing a GPU", columns=columns, rows=lines, note=note)
 
 
 def _last(context: ReportContext, rows: list[tuple[object, ...]]) -> ReportTable:
-    told = [(row[0], row[1], row[2], row[3], row[4], _done(row), *row[7:15]) for row in rows]
+    lines = [(row[0], row[1], row[2], row[3], row[4], _done(row), *row[7:15]) for row in rows]
     columns, cells = kept(
         (
             Column("decided_s", "when (UTC)", "time"),
@@ -104,7 +104,7 @@ def _last(context: ReportContext, rows: list[tuple[object, ...]]) -> ReportTable
             Column("achieved", "measured", "rate"),
             Column("reason", "why", "words"),
         ),
-        told,
+        lines,
         without=set() if context.people.named else {JOB, "user", "job_name"},
     )
     return ReportTable(key="last", title="The newest decisions", columns=columns, rows=cells)

@@ -84,15 +84,15 @@ def section(context: ReportContext) -> Section:
 def _odd(context: ReportContext) -> list[str]:
     """Runs that no period holds."""
     endless, future = context.row(OUTSIDE, context.now_s + 86400)
-    said = []
+    remarks = []
     if future:
-        said.append(
+        remarks.append(
             f"Left out: {counted(future, 'run')} with an end more than a day in the future, by"
             " their node's clock. Compare the nodes' clocks (chrony, ntpd)."
         )
     if endless:
-        said.append(f"Left out: {counted(endless, 'run')} without an end time.")
-    return said
+        remarks.append(f"Left out: {counted(endless, 'run')} without an end time.")
+    return remarks
 
 
 def _gaps(rows: list[Row]) -> ReportTable:

@@ -46,7 +46,7 @@ def by_gpu(rows: Sequence[SpeedRow]) -> UnitSpeeds:
 
 def excluding(slow: Sequence[UnitSpeed]) -> str:
     """Advice on slow nodes; empty where there is none."""
-    names = ",".join(sorted({one.unit.partition(" ")[0] for one in slow}))
+    names = ",".join(sorted({change.unit.partition(" ")[0] for change in slow}))
     return f"keep jobs off by --exclude={names} until it is repaired" if names else ""
 
 
@@ -74,9 +74,9 @@ def _answer(nodes: UnitSpeeds) -> str:
     return f"{counted(len(nodes.slow), 'node')}: {worst.unit} takes {percent(worst.slower)} longer"
 
 
-def _table(key: str, title: str, found: UnitSpeeds) -> ReportTable:
+def _table(key: str, title: str, speeds: UnitSpeeds) -> ReportTable:
     """The slow ones first."""
-    units = sorted(found.units, key=lambda one: one.since_s is None)[:MOST]
+    units = sorted(speeds.units, key=lambda unit: unit.since_s is None)[:MOST]
     columns = (
         Column("unit", title.removesuffix("s").lower() if key == "nodes" else "GPU", "name"),
         Column("slower", "a step takes longer by", "share"),
@@ -93,17 +93,17 @@ def _table(key: str, title: str, found: UnitSpeeds) -> ReportTable:
         columns=columns,
         rows=[
             (
-                one.unit,
-                one.slower,
-                one.low,
-                one.high,
-                one.runs,
-                one.users,
-                one.since_s,
-                excluding([one]) if one.since_s is not None else "",
+                unit.unit,
+                unit.slower,
+                unit.low,
+                unit.high,
+                unit.runs,
+                unit.users,
+                unit.since_s,
+                excluding([unit]) if unit.since_s is not None else "",
             )
-            for one in units
+            for unit in units
         ],
-        note=f"By {counted(found.runs, 'run')} of trainings that ran on three nodes or more.",
-        folded=not found.slow,
+        note=f"By {counted(speeds.runs, 'run')} of trainings that ran on three nodes or more.",
+        folded=not speeds.slow,
     )

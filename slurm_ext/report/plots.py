@@ -81,12 +81,12 @@ def _size(chart: Chart) -> tuple[float, float]:
 
 def _bars(axes: "Axes", chart: Chart) -> None:
     """Side by side where there is more than one."""
-    each = chart.width / len(chart.series)
+    width = chart.width / len(chart.series)
     for number, series in enumerate(chart.series):
-        left = [x + number * each for x, _ in series.points]
+        left = [x + number * width for x, _ in series.points]
         heights = [y for _, y in series.points]
         style: dict[str, Any] = {"color": LINES[number], "label": series.name}
-        axes.bar(left, heights, 0.9 * each, align="edge", **style)
+        axes.bar(left, heights, 0.9 * width, align="edge", **style)
 
 
 def _lines(axes: "Axes", chart: Chart) -> None:

@@ -52,17 +52,17 @@ def section(context: ReportContext) -> Section:
     context.rows(BELIEVED)
     reaches = context.rows(REACHES)
     runs, inside = sum(many for _, many in reaches), sum(m for at, m in reaches if at < FINE)
-    held = share(inside, runs)
+    coverage = share(inside, runs)
     errors = context.rows(ERRORS)
     return Section(
         key="predictions",
         title="Predictions against outcomes",
         answer=(
             "no outcome of a prediction yet"
-            if held is None
-            else f"{percent(held.value)} inside the 90 % interval ({counted(runs, 'outcome')})"
+            if coverage is None
+            else f"{percent(coverage.value)} inside the 90 % interval ({counted(runs, 'outcome')})"
         ),
-        lead=() if held is None else tuple(_lead(held.low, held.high, errors)),
+        lead=() if coverage is None else tuple(_lead(coverage.low, coverage.high, errors)),
         tables=(
             _errors(errors),
             _calibration(reaches, runs),
@@ -133,9 +133,9 @@ def _calibration(reaches: list[Row], runs: int) -> ReportTable:
     for level in LEVELS:
         limit = FINE * normal_reach(level) / wide
         inside = sum(many * min(1.0, max(0.0, limit - at)) for at, many in reaches)
-        found = share(inside, runs)
-        if found is not None:
-            rows.append((level, found.value, found.low, found.high))
+        coverage = share(inside, runs)
+        if coverage is not None:
+            rows.append((level, coverage.value, coverage.low, coverage.high))
     return ReportTable(
         key="calibration",
         title="Calibration",
@@ -210,9 +210,19 @@ def _drift(context: ReportContext) -> ReportTable:
     form, unit = _unit(context)
     rows = []
     for when, runs, inside, error, bias in context.rows(BY_TIME, form):
-        held = share(inside, runs)
-        if held is not None:
-            rows.append((when, runs, held.value, held.low, held.high, exp(error), exp(bias)))
+        coverage = share(inside, runs)
+        if coverage is not None:
+            rows.append(
+                (
+                    when,
+                    runs,
+                    coverage.value,
+                    coverage.low,
+                    coverage.high,
+                    exp(error),
+                    exp(bias),
+                )
+            )
     points = [(float(place), row[2]) for place, row in enumerate(rows)]
     step = 1 + (len(rows) - 1) // LABELS
     return ReportTable(

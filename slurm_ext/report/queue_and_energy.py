@@ -51,26 +51,26 @@ def queue(context: ReportContext) -> Section:
 
 
 def _bins(rows: list[Row]) -> list[tuple[int, float]]:
-    found: dict[int, float] = {}
+    counts: dict[int, float] = {}
     for _, number, many in rows:
-        found[number] = found.get(number, 0.0) + many
-    return sorted(found.items())
+        counts[number] = counts.get(number, 0.0) + many
+    return sorted(counts.items())
 
 
 def _wait(bins: list[tuple[int, float]], at: float) -> float | None:
-    found = quantile(bins, at, 1 / PER_DOUBLING)
-    return None if found is None else max(0.0, 2.0**found - 1)
+    wait_s = quantile(bins, at, 1 / PER_DOUBLING)
+    return None if wait_s is None else max(0.0, 2.0**wait_s - 1)
 
 
 def _waits(rows: list[Row]) -> ReportTable:
     by_partition: dict[str | None, list[Row]] = {}
     for row in rows:
         by_partition.setdefault(row[0], []).append(row)
-    told = [
+    lines = [
         (name, sum(r[2] for r in part), *(_wait(_bins(part), at) for at in (0.5, 0.9, 0.99)))
         for name, part in by_partition.items()
     ]
-    told.sort(key=lambda row: -row[1])
+    lines.sort(key=lambda row: -row[1])
     columns = (
         Column("partition", "partition", "name"),
         Column("runs", "runs", "count"),
@@ -78,7 +78,7 @@ def _waits(rows: list[Row]) -> ReportTable:
         Column("p90", "nine tenths", "seconds"),
         Column("p99", "99 %", "seconds"),
     )
-    return ReportTable(key="waits", title="Waiting for a start", columns=columns, rows=told[:MOST])
+    return ReportTable(key="waits", title="Waiting for a start", columns=columns, rows=lines[:MOST])
 
 
 def _moves(rows: list[Row]) -> ReportTable:
@@ -115,7 +115,7 @@ def power(context: ReportContext) -> Section:
     rows = context.rows(ENERGY)
     gpus, cpus = (sum(row[place] or 0.0 for row in rows) for place in (3, 5))
     runs = sum(row[2] for row in rows), sum(row[4] for row in rows)
-    told = [
+    lines = [
         (
             row[0] or "(no GPU, or not told)",
             row[1],
@@ -141,5 +141,5 @@ def power(context: ReportContext) -> Section:
         title="Energy",
         answer=f"{energy(gpus + cpus)} measured" if sum(runs) else "not measured",
         lead=(ABOUT_METERS,),
-        tables=(ReportTable(key="models", title="Energy by GPU", columns=columns, rows=told),),
+        tables=(ReportTable(key="models", title="Energy by GPU", columns=columns, rows=lines),),
     )

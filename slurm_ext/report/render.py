@@ -41,9 +41,9 @@ def render_with(
     faults: dict[str, TemplateError] = {}
     while True:
         environment = _environment(site, faults)
-        known = sorted(faults.values(), key=str)
+        messages = sorted(faults.values(), key=str)
         try:
-            return environment.get_template(template).render(**values, faults=known), known
+            return environment.get_template(template).render(**values, faults=messages), messages
         # Whatever a template does wrong: a name, an operation, a filter, a loop without an end.
         except Exception as error:
             name, fault = _blamed(error, site)
@@ -60,13 +60,13 @@ def strangers(site: Path | None, keys: Iterable[str]) -> list[TemplateError]:
     if site is None:
         return []
     ours = _environment().list_templates(filter_func=lambda name: name.startswith(f"{FOLDER}/"))
-    known = {name.removeprefix(f"{FOLDER}/") for name in ours} | {f"{k}.html.jinja" for k in keys}
-    found = (path for path in sorted(site.iterdir()) if not path.name.startswith(("_", ".")))
-    valid = ", ".join(sorted(known))
+    names = {name.removeprefix(f"{FOLDER}/") for name in ours} | {f"{k}.html.jinja" for k in keys}
+    paths = (path for path in sorted(site.iterdir()) if not path.name.startswith(("_", ".")))
+    valid = ", ".join(sorted(names))
     return [
         TemplateError(str(path), f"stands in for no template of ours: {valid}, or _NAME for a part")
-        for path in found
-        if path.name not in known
+        for path in paths
+        if path.name not in names
     ]
 
 

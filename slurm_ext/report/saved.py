@@ -52,13 +52,17 @@ class Measured:
 def measured(context: ReportContext) -> list[Measured]:
     """Money, GPU-hours and core-hours, each where enough was measured. Raises HistoryError."""
     prices = context.prices
-    found = {"GPU-hours": GPU_HOURS, "core-hours": CORE_HOURS}
+    sources = {"GPU-hours": GPU_HOURS, "core-hours": CORE_HOURS}
     if prices.known:
         in_money = priced(f"coalesce({PRICE}(c.gpu_model), 0)", prices.core_hour)
-        found = {prices.currency: in_money, **found}
-    by_month = {name: _months(context, resource) for name, resource in found.items()}
-    told = {name: saving(total(months.values())) for name, months in by_month.items()}
-    return [Measured(name, one, by_month[name]) for name, one in told.items() if one and one.held]
+        sources = {prices.currency: in_money, **sources}
+    by_month = {name: _months(context, resource) for name, resource in sources.items()}
+    savings = {name: saving(total(months.values())) for name, months in by_month.items()}
+    return [
+        Measured(name, saved, by_month[name])
+        for name, saved in savings.items()
+        if saved and saved.held
+    ]
 
 
 def _months(context: ReportContext, resource: Resource) -> dict[str, Groups]:
@@ -70,24 +74,24 @@ def _months(context: ReportContext, resource: Resource) -> dict[str, Groups]:
 
 def section(context: ReportContext) -> Section:
     """Hours and money saved, in all and by month, and what everything cost."""
-    found = measured(context)
-    rows = [(one.name, one.saved.held, *_ends(one.saved)) for one in found]
+    savings = measured(context)
+    rows = [(saving.name, saving.saved.held, *_ends(saving.saved)) for saving in savings]
     return Section(
         key="saved",
         title="What was saved",
         answer=_answer(rows),
         lead=tuple(_lead(context.prices, rows)),
-        tables=(_saved(rows), _by_month(found), *_costs(context)),
+        tables=(_saved(rows), _by_month(savings), *_costs(context)),
     )
 
 
 def _lead(prices: Prices, rows: Sequence[Row]) -> Iterator[str]:
     """The method, and for what too little was measured."""
-    known = {row[0] for row in rows}
+    models = {row[0] for row in rows}
     if rows:
         yield HOW
     lacking = prices.currency if rows and prices.known else "anything"
-    if lacking not in known and (prices.known or not rows):
+    if lacking not in models and (prices.known or not rows):
         yield (
             f"Nothing is claimed of {lacking}: {FEWEST} jobs of each group are wanted, more where"
             " a few hold most of the hours."
@@ -112,9 +116,9 @@ def _saved(rows: Sequence[Row]) -> ReportTable:
     return ReportTable(key="saved", title="In all", columns=columns, rows=rows, note=note)
 
 
-def _by_month(found: Sequence[Measured]) -> ReportTable:
+def _by_month(savings: Sequence[Measured]) -> ReportTable:
     """The months of what matters most."""
-    shown = found[0] if found else Measured("", Saving(0, 0, 0, 0, 0), {})
+    shown = savings[0] if savings else Measured("", Saving(0, 0, 0, 0, 0), {})
     control = total(shown.months.values())[1]
     had = {month: saving((changed, control)) for month, (changed, _) in shown.months.items()}
     rows = [(month, *_ends(had.get(month))) for month in trends.calendar(had)]
@@ -175,10 +179,10 @@ def _costs(context: ReportContext) -> list[ReportTable]:
     return [ReportTable(key="cost", title=title, columns=columns, rows=rows, note=note)]
 
 
-def _cost(prices: Prices, model: str | None, *held: float | None) -> Row:
-    _, gpus, idle, cores, core_idle = (value or 0.0 for value in held)
-    hour = hour_of(model, prices.gpus) if held[0] else None
+def _cost(prices: Prices, model: str | None, *hours: float | None) -> Row:
+    _, gpus, idle, cores, core_idle = (value or 0.0 for value in hours)
+    hour = hour_of(model, prices.gpus) if hours[0] else None
     cost = gpus * (hour or 0.0) + cores * prices.core_hour
     lost = idle * (hour or 0.0) + core_idle * prices.core_hour
-    name = model or ("type not known" if held[0] else "none")
-    return (name, held[0], hour, cost, lost)
+    name = model or ("type not known" if hours[0] else "none")
+    return (name, hours[0], hour, cost, lost)

@@ -17,8 +17,8 @@ SHARES = (
 MONTH = Column("month", "month")
 HELD = (Column("gpu_hours", "GPU-hours", "hours"), Column("core_hours", "core-hours", "hours"))
 _USED = ", ".join(
-    f"sum({held} * (1 - {loss})) / nullif(sum(iif({loss} IS NULL, NULL, {held})), 0)"
-    for _, loss, held, _ in SHARES
+    f"sum({whole} * (1 - {loss})) / nullif(sum(iif({loss} IS NULL, NULL, {whole})), 0)"
+    for _, loss, whole, _ in SHARES
 )
 MONTHS = f"""
 SELECT strftime('%Y-%m', end_s, 'unixepoch') AS month, count(*), sum(gpu_hours), sum(core_hours),
@@ -28,8 +28,8 @@ NONE: Row = (0, 0.0, 0.0, *(None for _ in SHARES))
 
 def section(context: ReportContext) -> Section:
     """Two plots with their tables, a row a month."""
-    found = {month: tuple(values) for month, *values in context.rows(MONTHS)}
-    rows = [(month, *found.get(month, NONE)) for month in calendar(found)]
+    by_month = {month: tuple(values) for month, *values in context.rows(MONTHS)}
+    rows = [(month, *by_month.get(month, NONE)) for month in calendar(by_month)]
     return Section(
         key="trends",
         title="Month by month",
@@ -62,9 +62,9 @@ def ticks(months: Sequence[str]) -> Mapping[float, str]:
 def _answer(rows: Sequence[Row]) -> str:
     """The first share that two months tell, in the first and in the last of them."""
     for at, (*_, name) in enumerate(SHARES, 4):
-        known = [row[at] for row in rows if row[at] is not None]
-        if len(known) > 1:
-            return f"{name}: {percent(known[0])}, then {percent(known[-1])}"
+        values = [row[at] for row in rows if row[at] is not None]
+        if len(values) > 1:
+            return f"{name}: {percent(values[0])}, then {percent(values[-1])}"
     return counted(len(rows), "month")
 
 

@@ -108,20 +108,24 @@ def _answer(counted: dict[str, list[Row]]) -> str:
     unit = "GPU-hours"
     if not rows:
         rows, what, unit = counted["core_idle"], "idle", "core-hours"
-    held, lost = sum(row[2] for row in rows), sum(row[3] for row in rows)
-    return f"{percent(lost / held)} of {hours(held)} {unit} {what}" if held else "not measured"
+    reserved, lost = sum(row[2] for row in rows), sum(row[3] for row in rows)
+    return (
+        f"{percent(lost / reserved)} of {hours(reserved)} {unit} {what}"
+        if reserved
+        else "not measured"
+    )
 
 
 def _summary(counted: dict[str, list[Row]]) -> ReportTable:
     """Totals and quantiles, in the units of each."""
     rows = []
     for measure in MEASURES:
-        found = counted[measure.key]
-        held, lost = sum(row[2] for row in found), sum(row[3] for row in found)
-        weights = [(row[0], row[2]) for row in found]
+        bins = counted[measure.key]
+        reserved, lost = sum(row[2] for row in bins), sum(row[3] for row in bins)
+        weights = [(row[0], row[2]) for row in bins]
         quantiles = [quantile(weights, at, 1 / FINE) for at in (0.25, 0.5, 0.75, 0.9)]
-        runs = sum(row[1] for row in found)
-        rows.append((measure.title, runs, measure.unit, held, lost, *quantiles))
+        runs = sum(row[1] for row in bins)
+        rows.append((measure.title, runs, measure.unit, reserved, lost, *quantiles))
     columns = (
         Column("what", "waste"),
         Column("runs", "measured runs", "count"),
@@ -140,14 +144,14 @@ def _summary(counted: dict[str, list[Row]]) -> ReportTable:
 
 
 def _distribution(measure: Measure, counted: list[Row]) -> ReportTable:
-    held = sum(row[2] for row in counted)
+    reserved = sum(row[2] for row in counted)
     runs = dict(coarser([(row[0], row[1]) for row in counted], COARSE))
     width = COARSE / FINE
     weights = coarser([(row[0], row[2]) for row in counted], COARSE)
-    points = [(number * width, weight / held) for number, weight in weights] if held else []
-    most = sum(row[2] for row in counted if row[0] >= FINE / 2) / held if held else 0.0
+    points = [(number * width, weight / reserved) for number, weight in weights] if reserved else []
+    most = sum(row[2] for row in counted if row[0] >= FINE / 2) / reserved if reserved else 0.0
     rows = [
-        (number * width, (number + 1) * width, runs[number], weight, weight / held)
+        (number * width, (number + 1) * width, runs[number], weight, weight / reserved)
         for number, weight in weights
     ]
     return ReportTable(
@@ -219,5 +223,5 @@ def _people(context: ReportContext) -> list[ReportTable]:
 
 def _first_advice(context: ReportContext, job_id: int) -> str | None:
     """Advice with the share of the training's time that it removes; None where none is due."""
-    found = job_advice(context.history, job_id)
-    return None if found is None else f"{found['next']} ({percent(found['share'])} of its time)"
+    advice = job_advice(context.history, job_id)
+    return None if advice is None else f"{advice['next']} ({percent(advice['share'])} of its time)"

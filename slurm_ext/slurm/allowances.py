@@ -19,36 +19,43 @@ class Allowances:
         self._qos = accounting.qos
         self._users: dict[str, list[Association]] = {}
         self._accounts: dict[str, Association] = {}
-        for one in accounting.associations:
-            if one.user:
-                self._users.setdefault(one.user, []).append(one)
+        for association in accounting.associations:
+            if association.user:
+                self._users.setdefault(association.user, []).append(association)
             else:
-                self._accounts[one.account.lower()] = one
+                self._accounts[association.account.lower()] = association
 
     def accounts_of(self, user: str) -> set[str]:
         """Names of the accounts that the user has an association with, in lower case."""
-        return {one.account.lower() for one in self._users.get(user, ())}
+        return {association.account.lower() for association in self._users.get(user, ())}
 
     def of(
         self, job: Submission | JobInfo, partition_qos: Iterable[str] = ()
     ) -> JobAllowance | None:
         """The narrowest limits that may hold for the job; None where not all are known."""
         own = self._own(job)
-        names = {*partition_qos, *(name for one in own for name in _qos_of(job, one))}
+        names = {
+            *partition_qos,
+            *(name for association in own for name in _qos_of(job, association)),
+        }
         if not own or not names <= self._qos.keys():
             return None
-        above = (account.allowance for one in own for account in self._above(one))
+        above = (account.allowance for association in own for account in self._above(association))
         return narrowest(
-            [*above, *(one.allowance for one in own), *(self._qos[name] for name in names)]
+            [
+                *above,
+                *(association.allowance for association in own),
+                *(self._qos[name] for name in names),
+            ]
         )
 
     def _own(self, job: Submission | JobInfo) -> list[Association]:
         """The user's associations that the job may run under: usually one."""
         account = (job.account or "").lower()
         return [
-            one
-            for one in self._users.get(job.user_name, ())
-            if account in ("", one.account.lower())
+            association
+            for association in self._users.get(job.user_name, ())
+            if account in ("", association.account.lower())
         ]
 
     def _above(self, own: Association) -> Iterator[Association]:
@@ -64,16 +71,16 @@ class Allowances:
 def narrowest(limits: Sequence[JobAllowance]) -> JobAllowance:
     """Limits within all of `limits`."""
     return JobAllowance(
-        min_cpus=max((one.min_cpus or 0 for one in limits), default=0) or None,
-        max_cpus=_least(one.max_cpus for one in limits),
-        max_mem_mib=_least(one.max_mem_mib for one in limits),
-        max_cpu_minutes=_least(one.max_cpu_minutes for one in limits),
-        max_gpus=_least(one.max_gpus for one in limits),
-        max_gpu_minutes=_least(one.max_gpu_minutes for one in limits),
-        max_user_gpus=_least(one.max_user_gpus for one in limits),
-        by_other_means=any(one.by_other_means for one in limits),
-        max_mps=_least(one.max_mps for one in limits),
-        max_shard=_least(one.max_shard for one in limits),
+        min_cpus=max((limit.min_cpus or 0 for limit in limits), default=0) or None,
+        max_cpus=_least(limit.max_cpus for limit in limits),
+        max_mem_mib=_least(limit.max_mem_mib for limit in limits),
+        max_cpu_minutes=_least(limit.max_cpu_minutes for limit in limits),
+        max_gpus=_least(limit.max_gpus for limit in limits),
+        max_gpu_minutes=_least(limit.max_gpu_minutes for limit in limits),
+        max_user_gpus=_least(limit.max_user_gpus for limit in limits),
+        by_other_means=any(limit.by_other_means for limit in limits),
+        max_mps=_least(limit.max_mps for limit in limits),
+        max_shard=_least(limit.max_shard for limit in limits),
     )
 
 

@@ -43,8 +43,8 @@ def _qos(line: str) -> EnforcedLimits:
     return EnforcedLimits(
         qos=_name(pairs["QOS"]),
         limits=dict(_limits(pairs)),
-        by_account={name: dict(_limits(found)) for name, found in _groups(accounts)},
-        by_user={_uid(name): dict(_limits(found)) for name, found in _groups(users)},
+        by_account={name: dict(_limits(group)) for name, group in _groups(accounts)},
+        by_user={_uid(name): dict(_limits(group)) for name, group in _groups(users)},
     )
 
 

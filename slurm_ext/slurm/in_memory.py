@@ -64,9 +64,9 @@ class MemoryClient:
     def limits(self, user: str, qos: Sequence[str]) -> tuple[EnforcedLimits, ...]:
         """Return those of `known_limits` that are asked for."""
         return tuple(
-            known
-            for known in self.known_limits
-            if (known.qos in qos if known.qos else known.user in ("", user))
+            limits
+            for limits in self.known_limits
+            if (limits.qos in qos if limits.qos else limits.user in ("", user))
         )
 
     def operators(self) -> frozenset[str]:

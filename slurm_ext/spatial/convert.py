@@ -76,9 +76,9 @@ def parallelise(
 
 
 def _refuse_unknown(model: nn.Module, overlap: Collection[str]) -> None:
-    known = {n for n, m in model.named_modules() if rule_of(type(m)) is convolution.convolve}
-    if not known.issuperset(overlap):
-        wrong = ", ".join(sorted({*overlap} - known))
+    convolutions = {n for n, m in model.named_modules() if rule_of(type(m)) is convolution.convolve}
+    if not convolutions.issuperset(overlap):
+        wrong = ", ".join(sorted({*overlap} - convolutions))
         raise SpatialError(f"overlap: {wrong}: no convolution of this model")
 
 
@@ -113,12 +113,12 @@ def _pass(
     model: nn.Module, forward: Any, layouts: Layouts, guard: CallWatch, *args: Any, **kwargs: Any
 ) -> Any:
     """The model's forward, watched."""
-    found: list[torch.Tensor] = [*tensors((args, kwargs))]
-    if any(type(t).__name__ == "DTensor" for t in found):
+    inputs: list[torch.Tensor] = [*tensors((args, kwargs))]
+    if any(type(t).__name__ == "DTensor" for t in inputs):
         raise SpatialError("a DTensor: give each rank its slab as a plain tensor")
-    slabs = [t for t in found if t.dim() == guard.space + 2]
+    slabs = [t for t in inputs if t.dim() == guard.space + 2]
     layouts.begin(slabs, training=model.training)
-    marked([t for t in found if t.dim() != guard.space + 2], WHOLE)
+    marked([t for t in inputs if t.dim() != guard.space + 2], WHOLE)
     marked(slabs, SLAB)
     with guard:
         return forward(*args, **kwargs)
@@ -155,6 +155,6 @@ def _drop(layer: Any, masks: Masks, guard: CallWatch, x: torch.Tensor) -> torch.
 
 def _trust(guard: CallWatch, forward: Any, *args: Any, **kwargs: Any) -> Any:
     """A module that the user vouches for: what it makes of a slab is a slab."""
-    given = [*tensors((args, kwargs))]
+    inputs = [*tensors((args, kwargs))]
     with guard.at_rest():
-        return marked(forward(*args, **kwargs), WHOLE if all(map(is_whole, given)) else SLAB)
+        return marked(forward(*args, **kwargs), WHOLE if all(map(is_whole, inputs)) else SLAB)

@@ -46,9 +46,9 @@ def convolve_meanwhile(
     """
     windows = [kernel_window(layer, axis) for axis in range(len(layout))]
     edges = window_edges(windows, mesh, layout)
-    found = [pieces(windows[one.axis], one.halo, x.shape[one.dim]) for one in edges]
-    parts = [one for one in found if one is not None]
-    if all(one.is_empty for one in edges) or len(parts) < len(edges):
+    divided = [pieces(windows[edge.axis], edge.halo, x.shape[edge.dim]) for edge in edges]
+    parts = [part for part in divided if part is not None]
+    if all(edge.is_empty for edge in edges) or len(parts) < len(edges):
         return convolve(layer, mesh, x, layout)
     return _convolved(layer, mesh, x, edges, windows, parts=parts)
 
@@ -60,11 +60,11 @@ def spread(layer: Transposed, mesh: Mesh, x: torch.Tensor, layout: Layout) -> to
     for window, sizes, more in zip(windows, layout, layer.output_padding, strict=True):
         if window.spread(sum(sizes)) + more < 1:
             raise SpatialError(f"of {sum(sizes)} planes it would make no output")
-    found = {
+    by_axis = {
         axis: spreading_halos(windows[axis], layer.output_padding[axis], layout[axis])
         for axis in split
     }
-    edges = [edge(axis + 2, axis, found[axis], mesh.coordinates[axis]) for axis in split]
+    edges = [edge(axis + 2, axis, by_axis[axis], mesh.coordinates[axis]) for axis in split]
     y = _convolved(layer, mesh, x, edges, windows, layer.output_padding)
     for one in edges:
         stride = layer.stride[one.axis]
@@ -86,8 +86,8 @@ def window_edges(windows: Sequence[KernelWindow], mesh: Mesh, layout: Layout) ->
                 f" {sum(layout[axis])}"
             )
         if mesh.space[axis] > 1 or window.left != window.right:
-            found = halos(window, layout[axis])
-            edges.append(edge(axis + 2, axis, found, mesh.coordinates[axis]))
+            halo = halos(window, layout[axis])
+            edges.append(edge(axis + 2, axis, halo, mesh.coordinates[axis]))
     return edges
 
 
@@ -142,10 +142,10 @@ class _Convolve(torch.autograd.Function):
         wide = joined(x, ctx.edges, planes, 0.0)
 
         def gradients(wanted: list[bool]) -> list[Any]:
-            found: list[Any] = torch.ops.aten.convolution_backward(
+            shares: list[Any] = torch.ops.aten.convolution_backward(
                 grad, wide, weight, ctx.bias_sizes, *ctx.how, wanted
             )
-            return found
+            return shares
 
         dx, *own = gradients([wants_x, *(want and ctx.at_once for want in wants)])
         home = folding(dx, ctx.edges, ctx.mesh) if wants_x else None

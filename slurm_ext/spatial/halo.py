@@ -90,8 +90,8 @@ def landed(work: Generator[None, None, torch.Tensor]) -> torch.Tensor:
         try:
             next(work)
         except StopIteration as end:
-            found: torch.Tensor = end.value
-            return found
+            tensor: torch.Tensor = end.value
+            return tensor
 
 
 @dataclass(frozen=True)
@@ -114,13 +114,13 @@ def swap(
 ) -> Flight:
     """Send `down` to the previous part and `up` to the next; so many planes come from each."""
     got, kept, calls = [], [], []
-    for step, given, count in ((-1, down, below), (1, up, above)):
-        shape = [*given.shape]
+    for step, slab, count in ((-1, down, below), (1, up, above)):
+        shape = [*slab.shape]
         shape[edge.dim] = count
-        got.append(given.new_empty(shape))
+        got.append(slab.new_empty(shape))
         peer = mesh.neighbour(edge.axis, step)
-        if given.shape[edge.dim]:
-            kept.append(given.contiguous())
+        if slab.shape[edge.dim]:
+            kept.append(slab.contiguous())
             calls.append(dist.P2POp(dist.isend, kept[-1], peer, mesh.group))
         if count:
             calls.append(dist.P2POp(dist.irecv, got[-1], peer, mesh.group))

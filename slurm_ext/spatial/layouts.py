@@ -57,20 +57,20 @@ class Layouts:
         self._calls[layer] += 1
         if key not in self._known:
             self._known[key] = self._agreed(x)
-        found = self._known[key]
-        own = tuple(sizes[at] for sizes, at in zip(found, self.mesh.coordinates, strict=True))
+        layout = self._known[key]
+        own = tuple(sizes[at] for sizes, at in zip(layout, self.mesh.coordinates, strict=True))
         if own != tuple(x.shape[2:]):
             raise SpatialError(
                 f"a slab of {tuple(x.shape[2:])} where earlier passes over the same input had {own}"
             )
-        return found
+        return layout
 
     def _agreed(self, x: torch.Tensor) -> Layout:
         rank = len(self.mesh.space) + 2
-        found = self.mesh.layout(x.shape if x.dim() == rank else [-1] * rank)
-        if min(map(min, found)) < 0:
+        layout = self.mesh.layout(x.shape if x.dim() == rank else [-1] * rank)
+        if min(map(min, layout)) < 0:
             raise SpatialError(f"a tensor of {x.dim()} dimensions; {rank} are wanted")
-        return found
+        return layout
 
     def _agreed_rows(self, rows: list[list[int]]) -> Key:
         step = len(self.mesh.space) + 4

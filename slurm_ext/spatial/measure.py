@@ -60,7 +60,7 @@ def profile(
     saved = saved_bytes(*pairs[1]) - saved_bytes(*pairs[0])
     voxels = [prod(crop) for crop in crops]
     times = [_seconds(*pair) for pair in pairs]
-    each = max(0.0, (times[1] - times[0]) / (voxels[1] - voxels[0]))
+    per_voxel = max(0.0, (times[1] - times[0]) / (voxels[1] - voxels[0]))
     weights = float(sum(p.numel() * p.element_size() for p in build(sizes).parameters()))
     shapes = [tuple(c.input.shape[2:]) for c in calls if c.input.dim() == len(sizes) + 2]
     return NetworkProfile(
@@ -70,8 +70,8 @@ def profile(
         state_bytes=states * weights,
         activation_bytes=saved / (voxels[1] - voxels[0]) * prod(sizes),
         input_bytes=float(channels * 4 * prod(sizes)),
-        fixed_s=max(0.0, times[0] - each * voxels[0]),
-        voxel_s=each,
+        fixed_s=max(0.0, times[0] - per_voxel * voxels[0]),
+        voxel_s=per_voxel,
         norm_channels=tuple(c.input.shape[1] for c in calls if isinstance(c.layer, NORMS)),
         layers=tuple(_halo_layers(calls, crops[1])),
     )
@@ -93,8 +93,8 @@ def choose_mesh(
     cluster = cluster or measured_cluster()
     choice: list[MeshCost | None] = [None]
     if dist.get_rank() == 0:
-        found = meshes(profile(build, sizes), cluster, world, samples)
-        choice = [next(filter(among, found), None)]
+        fitting = meshes(profile(build, sizes), cluster, world, samples)
+        choice = [next(filter(among, fitting), None)]
     dist.broadcast_object_list(choice)
     best = choice[0]
     if best is None:
@@ -115,12 +115,12 @@ def measured_cluster() -> ClusterProfile:
 
 def saved_bytes(model: nn.Module, x: torch.Tensor) -> int:
     """Bytes kept for the backward pass, each storage once; weights are not counted."""
-    known = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
     kept: dict[int, int] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in known:
+        if storage.data_ptr() not in weights:
             kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
@@ -178,8 +178,8 @@ def main() -> int:
     parser.add_argument("--channels", type=int, default=1)
     args = parser.parse_args()
     sys.path.insert(0, "")  # as `python -m` has it
-    found = profile(_builder(args.network), args.size, channels=args.channels, crops=args.crops)
-    print(json.dumps(found.document()))  # noqa: T201  # a command prints
+    measured = profile(_builder(args.network), args.size, channels=args.channels, crops=args.crops)
+    print(json.dumps(measured.document()))  # noqa: T201  # a command prints
     return 0
 
 
@@ -190,8 +190,8 @@ def _builder(network: str) -> Build:
     device = "cuda" if torch.cuda.is_available() else "cpu"
 
     def built(sizes: Sizes) -> nn.Module:
-        found = build(sizes) if inspect.signature(build).parameters else build()
-        model: nn.Module = found[0] if isinstance(found, tuple) else found
+        network = build(sizes) if inspect.signature(build).parameters else build()
+        model: nn.Module = network[0] if isinstance(network, tuple) else network
         return model.to(device)
 
     return built

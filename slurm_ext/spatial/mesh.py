@@ -32,10 +32,12 @@ def fitting(shapes: list[list[int]], mesh: Mesh) -> tuple[tuple[int, ...], ...]:
     """
     table = torch.tensor(shapes).view(*mesh.space, -1)
     planes = [table[..., axis + 2].movedim(axis, 0) for axis in range(len(mesh.space))]
-    fits = all((one == one[(slice(None), *[slice(1)] * (one.dim() - 1))]).all() for one in planes)
+    fits = all(
+        (plane == plane[(slice(None), *[slice(1)] * (plane.dim() - 1))]).all() for plane in planes
+    )
     if not fits or any(row[:2] != shapes[0][:2] for row in shapes):
         raise SpatialError(f"ranks have slabs that do not fit together: {shapes}")
-    return tuple(tuple(one.reshape(len(one), -1)[:, 0].tolist()) for one in planes)
+    return tuple(tuple(plane.reshape(len(plane), -1)[:, 0].tolist()) for plane in planes)
 
 
 class Mesh:

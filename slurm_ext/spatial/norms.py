@@ -146,22 +146,22 @@ class _Normalise(torch.autograd.Function):
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
         x, weight, mean, var = ctx.saved_tensors
         rows, count, eps, group = ctx.about
-        seen, by_channel = x.reshape(rows), rows == x.shape
+        values, by_channel = x.reshape(rows), rows == x.shape
         dweight = dbias = None
         if not by_channel and weight is not None:
-            standard = _standard(seen, mean, var, eps).view(x.shape)
+            standard = _standard(values, mean, var, eps).view(x.shape)
             others = [d for d in range(x.dim()) if d != 1]
             dweight, dbias = (grad * standard).sum(others), grad.sum(others)
             grad = grad * _channels(weight, x)
         scale = weight if by_channel else None
-        dx, along, sums = _own_part(grad.reshape(rows), seen, scale, mean, var, eps)
+        dx, along, sums = _own_part(grad.reshape(rows), values, scale, mean, var, eps)
         if by_channel and weight is not None:
             dweight, dbias = along, sums
         total = torch.stack([along, sums])
         dist.all_reduce(total, group=group)
         factor = torch.rsqrt(var + eps) if scale is None else torch.rsqrt(var + eps) * scale
         along, sums = (total * (-factor / count)).unbind()
-        dx += _standard(seen, mean, var, eps, along, sums)
+        dx += _standard(values, mean, var, eps, along, sums)
         return dx.view(x.shape), dweight, dbias, None
 
 

@@ -93,8 +93,8 @@ class _MaxPool(torch.autograd.Function):
         y, places = call(wide)
         ctx.save_for_backward(places)
         ctx.edges, ctx.mesh, ctx.sizes = edges, mesh, wide.shape
-        found: torch.Tensor = y
-        return found
+        pooled: torch.Tensor = y
+        return pooled
 
     @staticmethod
     @once_differentiable

@@ -88,12 +88,12 @@ def check(
 ) -> None:
     """Raise SpatialError, on all ranks, if the model on slabs is not the model."""
     own = torch.tensor(astuple(compare(model, x, mesh, trusted=trusted)), device=mesh.device)
-    found = mesh.gather(own).amax(0) if mesh.parts > 1 else own
-    if not found.max().item() <= within:
+    peaks = mesh.gather(own).amax(0) if mesh.parts > 1 else own
+    if not peaks.max().item() <= within:
         names = [field.name for field in fields(Differences)]
         raise SpatialError(
             "the model on slabs differs from the model on the volume"
-            f" ({', '.join(f'{n} {v:.2g}' for n, v in zip(names, found.tolist(), strict=True))}):"
+            f" ({', '.join(f'{n} {v:.2g}' for n, v in zip(names, peaks.tolist(), strict=True))}):"
             " its forward uses a function over space where it needs a layer"
         )
 

@@ -30,8 +30,8 @@ def open_volumes(path: str | Path) -> Any:
     if suffix == ".zarr":
         import zarr
 
-        found = zarr.open(str(path), mode="r")
-        return found if hasattr(found, "shape") else found[DATASET]
+        array = zarr.open(str(path), mode="r")
+        return array if hasattr(array, "shape") else array[DATASET]
     if suffix in {".h5", ".hdf5"}:
         import h5py
 

@@ -70,13 +70,13 @@ class GpuOption:
 
 def request_of(options: Mapping[str, str | None]) -> GpuOption | None:
     """The script's GPUs; None where it asks for none, or in a way that cannot be varied."""
-    found = [(name, _gpu_items(name, options.get(name))) for name in OPTIONS]
-    found = [(name, gpus) for name, gpus in found if gpus]
-    if "gpus-per-socket" in options or len(found) > 1:
+    items = [(name, _gpu_items(name, options.get(name))) for name in OPTIONS]
+    items = [(name, gpus) for name, gpus in items if gpus]
+    if "gpus-per-socket" in options or len(items) > 1:
         return None
-    if not found:
+    if not items:
         return GpuOption()
-    ((name, gpus),) = found
+    ((name, gpus),) = items
     if len(gpus) > 1:
         return None
     (gpu,) = parse_gres(gres_of_option(name, gpus[0]))
@@ -143,20 +143,20 @@ def task_mem_of(
 
 def _cpus_of(job: Submission, gpus: int, tasks: int) -> int:
     """CPUs of one task, those that come with its GPUs (`gpu:4`) included."""
-    each = gpus_in(job.cpus_per_tres)  # the list counts CPUs: gres:gpu:4
-    return max(1, each * gpus // tasks) if each and gpus else cpus_of(job)
+    by_gpu = gpus_in(job.cpus_per_tres)  # the list counts CPUs: gres:gpu:4
+    return max(1, by_gpu * gpus // tasks) if by_gpu and gpus else cpus_of(job)
 
 
 def _tasks(written: JobLayout, gpus: int, nodes: int) -> int:
     """A task a node stays that; tasks that have GPUs each keep as many each."""
     if written.tasks == written.nodes:
         return nodes
-    each, over = divmod(written.gpus, written.tasks)
-    if over or not each:
+    by_task, over = divmod(written.gpus, written.tasks)
+    if over or not by_task:
         return written.tasks
-    if gpus % each:
-        raise UsageError(f"{gpus} GPUs cannot be shared by tasks of {each} GPUs each")
-    return gpus // each
+    if gpus % by_task:
+        raise UsageError(f"{gpus} GPUs cannot be shared by tasks of {by_task} GPUs each")
+    return gpus // by_task
 
 
 def _gpu_items(option: str, value: str | None) -> list[str]:

@@ -60,12 +60,12 @@ class NodeRates:
     left_out: Mapping[str, str] = field(default_factory=dict)  # node type to the reason
 
 
-def node_rates(known: RunFacts, table: Sequence[NodeType], gain: Gain) -> NodeRates:
+def node_rates(run: RunFacts, table: Sequence[NodeType], gain: Gain) -> NodeRates:
     """Rate every node type of the table at each number of nodes that makes it faster."""
     shapes, left_out = list[RatedShape](), dict[str, str]()
     for node in table:
         try:
-            shapes += _OnType(known, table, node, gain).shapes()
+            shapes += _OnType(run, table, node, gain).shapes()
         except (DlqueueError, LookupError) as error:
             left_out[node.name] = str(error.args[0] if isinstance(error, LookupError) else error)
     return NodeRates(tuple(shapes), left_out)
@@ -75,24 +75,24 @@ class _OnType:
     """One training on nodes of one type. Raises LookupError with the reason if it has no rate."""
 
     def __init__(
-        self, known: RunFacts, table: Sequence[NodeType], node: NodeType, gain: Gain
+        self, run_facts: RunFacts, table: Sequence[NodeType], node: NodeType, gain: Gain
     ) -> None:
-        self.known, self.node = known, node
-        own = of_model(known.evidence, node.gpu)
+        self.known, self.node = run_facts, node
+        own = of_model(run_facts.evidence, node.gpu)
         believed = estimate(own)
         if believed is None:  # of one GPU model, too: the newest run's
-            newest = next((run.gpu_model for run in _nearest(known.evidence)), None)
-            own = of_model(known.evidence, newest)
+            newest = next((run.gpu_model for run in _nearest(run_facts.evidence)), None)
+            own = of_model(run_facts.evidence, newest)
             believed = estimate(own)
         self.evidence: Evidence = own
         if believed is None:
-            raise LookupError(why_no_estimate(known.evidence))
+            raise LookupError(why_no_estimate(run_facts.evidence))
         self.believed: Estimate = believed
         self.runs = [run for run in _nearest(self.evidence) if measurement_of(run) is not None]
         if not self.runs:
             raise LookupError("no run of it on a GPU says how many GPUs it had")
         self.here = self.runs[0].gpu_model
-        self.busy = 1.0 if known.busy is None else known.busy
+        self.busy = 1.0 if run_facts.busy is None else run_facts.busy
         self.gain, self.rests_on = self._gain(table, gain)
         self.there = self._there(_of(table, self.here))
 
@@ -103,17 +103,17 @@ class _OnType:
         whole = batch * (newest.ranks or 1)
         most = max(whole, self.known.most_batch or 0.0)
         for nodes in range(1, self.node.most_nodes + 1):
-            each = min(batch, most / (nodes * self.node.gpus))
-            if each < 1:
+            per_gpu = min(batch, most / (nodes * self.node.gpus))
+            if per_gpu < 1:
                 return
-            yield self._at(nodes, each)
+            yield self._at(nodes, per_gpu)
 
     def _gain(self, table: Sequence[NodeType], gain: Gain) -> tuple[LogNormal, str]:
         if is_model(self.node.gpu, self.here):
             return SAME_SPEED, "its own runs on these GPUs"
         here = self.here or "an unnamed GPU"
-        if self.here is not None and (seen := gain(self.here, self.node.gpu)) is not None:
-            return seen, f"its runs on {here}, and others' gain from there to {self.node.gpu}"
+        if self.here is not None and (ratio := gain(self.here, self.node.gpu)) is not None:
+            return ratio, f"its runs on {here}, and others' gain from there to {self.node.gpu}"
         measured = _of(table, self.here)
         if measured is not None and measured.speed and self.node.speed:
             gained = from_benchmark(measured.speed, self.node.speed)
@@ -125,7 +125,7 @@ class _OnType:
         rank = self._rank(ranks, nodes, batch)
         cores = self.node.cores / self.node.gpus
         workers = self._workers(cores)
-        told = core_predictor(rank.believed, factor=self.known.factor)(cores, workers)
+        predicted = core_predictor(rank.believed, factor=self.known.factor)(cores, workers)
         shape = Shape(cpus_per_task=max(1, int(cores)), num_workers=workers)
         full = ShapeLimits(max_cpus_per_task=shape.cpus_per_task, node_cores=shape.cpus_per_task)
         signs = BottleneckSigns(network_share=rank.network_share)
@@ -133,8 +133,10 @@ class _OnType:
             node=self.node,
             nodes=nodes,
             batch=batch,
-            samples_per_s=told.samples_per_s * ranks.of_job,
-            interval=Interval(told.interval.low * ranks.of_job, told.interval.high * ranks.of_job),
+            samples_per_s=predicted.samples_per_s * ranks.of_job,
+            interval=Interval(
+                predicted.interval.low * ranks.of_job, predicted.interval.high * ranks.of_job
+            ),
             limit=diagnose(rank.believed, shape, full, signs=signs).word,
             rests_on=self.rests_on,
         )
@@ -143,7 +145,7 @@ class _OnType:
         """Scaling on this type; `measured`: the table's word on the nodes that it ran on."""
         from slurm_ext.model.scaling.model import fit
 
-        points = [one for one in map(measurement_of, self.runs) if one is not None]
+        points = [point for point in map(measurement_of, self.runs) if point is not None]
         family = self.known.family
         prior = family.prior(model="", cluster=self.here or "") if family else None
         scaling = fit(points, prior)
@@ -153,22 +155,22 @@ class _OnType:
         from slurm_ext.model.scaling.other_nodes import OtherNodes, on_known_nodes
 
         family = self.known.family
-        known = family and self._known_as(family)
-        if family and known and self.gain is not SAME_SPEED:
-            there, batch = family.prior(model="", cluster=known), self.runs[0].batch_size
+        others = family and self._known_as(family)
+        if family and others and self.gain is not SAME_SPEED:
+            there, batch = family.prior(model="", cluster=others), self.runs[0].batch_size
             return on_known_nodes(scaling, there, self.gain, busy=self.busy, batch=batch)
         here, link = measured and measured.net_bytes_per_s, self.node.net_bytes_per_s
         ratio = here / link if here and link else 1.0
         return OtherNodes(here=scaling, gain=self.gain, busy=self.busy, link=ratio)
 
     def _by_bytes(
-        self, points: "Sequence[ScalingMeasurement]", scaling: "ScalingModel", known: "OtherNodes"
+        self, points: "Sequence[ScalingMeasurement]", scaling: "ScalingModel", others: "OtherNodes"
     ) -> ScalingPredictor:
         """By the gradients' bytes where they are known."""
         from slurm_ext.model.scaling.by_bytes import ScalingByBytes
 
         if self.known.gradients is None or self.here is None:
-            return known
+            return others
         return ScalingByBytes(
             points=points,
             on=self.here,
@@ -177,7 +179,7 @@ class _OnType:
             busy=self.busy,
             gradients=self.known.gradients,
             alone=scaling,
-            otherwise=known,
+            otherwise=others,
         )
 
     def _known_as(self, family: "Family") -> str | None:
@@ -200,13 +202,13 @@ class _OnType:
     def _workers(self, cores: float) -> int:
         """A worker a core, as far as memory holds them."""
         rss, memory = self.believed.worker_rss_bytes, self.node.mem_bytes
-        held = inf if not rss or memory is None else memory / self.node.gpus // rss
-        return int(max(1, min(cores, held)))
+        workers = inf if not rss or memory is None else memory / self.node.gpus // rss
+        return int(max(1, min(cores, workers)))
 
 
 def _of(table: Sequence[NodeType], gpu_model: str | None) -> NodeType | None:
     """The table's first type with these GPUs."""
-    return next((one for one in table if is_model(one.gpu, gpu_model)), None)
+    return next((node for node in table if is_model(node.gpu, gpu_model)), None)
 
 
 def _with_disk(believed: Estimate, samples_per_s: float) -> Estimate:

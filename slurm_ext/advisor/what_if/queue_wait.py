@@ -59,8 +59,8 @@ def starts(
         return _explained(answer, layout, question.machines)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        said = dict(zip(first, pool.map(ask, first), strict=True))
-    return {layout: said[words] for layout, words in submissions.items()}
+        estimates = dict(zip(first, pool.map(ask, first), strict=True))
+    return {layout: estimates[words] for layout, words in submissions.items()}
 
 
 def submission(question: StartQuery, layout: JobLayout) -> tuple[str, ...]:
@@ -70,21 +70,21 @@ def submission(question: StartQuery, layout: JobLayout) -> tuple[str, ...]:
 
 def options_for(question: StartQuery, layout: JobLayout) -> tuple[str, ...]:
     """The options that turn the script into this layout; none for the written one."""
-    written, found = question.written, list[str]()
+    written, options = question.written, list[str]()
     if "cpus-per-gpu" in question.options and layout.gpus:  # Slurm takes one of the two
         if layout.cpus * written.gpus != written.cpus * layout.gpus:
-            found.append(f"--cpus-per-gpu={-(-layout.cpus // layout.gpus)}")
+            options.append(f"--cpus-per-gpu={-(-layout.cpus // layout.gpus)}")
     elif layout.cpus_per_task != written.cpus_per_task:
-        found.append(f"--cpus-per-task={layout.cpus_per_task}")
-    found += _memory(question, layout)
+        options.append(f"--cpus-per-task={layout.cpus_per_task}")
+    options += _memory(question, layout)
     if layout.nodes != written.nodes:
-        found.append(f"--nodes={layout.nodes}")
+        options.append(f"--nodes={layout.nodes}")
     if (layout.tasks, layout.nodes) != (written.tasks, written.nodes):
-        found += _tasks(question, layout)
+        options += _tasks(question, layout)
     where = (layout.gpus, layout.gpu_type, layout.nodes)
     if question.request and where != (written.gpus, written.gpu_type, written.nodes):
-        found.append(question.request.words(layout))
-    return tuple(found)
+        options.append(question.request.words(layout))
+    return tuple(options)
 
 
 def machines_of(nodes: Sequence[NodeInfo], partition: str | None) -> ClusterNodes:
@@ -127,10 +127,10 @@ def _tasks(question: StartQuery, layout: JobLayout) -> list[str]:
     return [f"--{name}={counts[name]}" for name, used in names.items() if used]
 
 
-def _explained(said: StartEstimate, layout: JobLayout, machines: ClusterNodes) -> StartEstimate:
+def _explained(estimate: StartEstimate, layout: JobLayout, machines: ClusterNodes) -> StartEstimate:
     """Slurm's `not available` with what is too much, where that is plain to see."""
-    if not said.refused or not said.refused.startswith("no node has that many"):
-        return said
+    if not estimate.refused or not estimate.refused.startswith("no node has that many"):
+        return estimate
     cpus, gpus = layout.cpus_per_task * layout.tasks_per_node, -(-layout.gpus // layout.nodes)
     if machines.nodes is not None and layout.nodes > machines.nodes:
         return StartEstimate(refused=f"more nodes than there are ({machines.nodes})")
@@ -138,4 +138,4 @@ def _explained(said: StartEstimate, layout: JobLayout, machines: ClusterNodes) -
         return StartEstimate(refused=f"more CPUs than any node has ({machines.cpus})")
     if machines.gpus is not None and gpus > machines.gpus:
         return StartEstimate(refused=f"more GPUs than any node has ({machines.gpus})")
-    return said
+    return estimate

@@ -47,8 +47,8 @@ def work_of(evidence: Mapping[Level, Sequence[LoaderRun]]) -> tuple[TrainingWork
 def _pooled(level: Level, runs: Sequence[LoaderRun]) -> tuple[TrainingWork | None, str]:
     samples = [run.run_samples or 0.0 for run in runs]
     if max(samples) > SAME_WORK * min(samples):
-        seen = f"{min(samples):.3g} to {max(samples):.3g} samples"
-        return None, f"earlier runs did different amounts of work: {seen}"
+        text = f"{min(samples):.3g} to {max(samples):.3g} samples"
+        return None, f"earlier runs did different amounts of work: {text}"
     outside = [run.outside_s or 0.0 for run in runs]
     work = TrainingWork(
         samples=median(samples),

@@ -47,8 +47,8 @@ class RuntimeEstimator:
 
         path = state_dir / "history.db"
         file = file_id(path)
-        known = self._lengths if file == self._file else None  # another history: from the start
-        lengths = load_predictor(state_dir / "models", known)
+        before = self._lengths if file == self._file else None  # another history: from the start
+        lengths = load_predictor(state_dir / "models", before)
         if lengths is not None and file is not None:
             _take(lengths, path, most)
         self._lengths, self._file = lengths, file
@@ -105,24 +105,24 @@ def runtime_json(length: "RuntimePrediction | None") -> dict[str, Any] | None:
     return None if length is None else {**asdict(length), "like": list(length.like)}
 
 
-def runtime_evidence(told: Mapping[str, Any]) -> str:
+def runtime_evidence(estimate: Mapping[str, Any]) -> str:
     """`12 ended jobs of the same user, job name and gpus`, of what `runtime_json` gave."""
-    names = [name.replace("_s", "").replace("_", " ") for name in told["like"]]
+    names = [name.replace("_s", "").replace("_", " ") for name in estimate["like"]]
     *first, last = names or [""]
     alike = f" of the same {', '.join(first)}{' and ' if first else ''}{last}" if names else ""
-    return f"{told['runs']} ended job{'' if told['runs'] == 1 else 's'}{alike}"
+    return f"{estimate['runs']} ended job{'' if estimate['runs'] == 1 else 's'}{alike}"
 
 
-def completed(table: "WhatIfTable", told: Mapping[str, Any] | None) -> "WhatIfTable":
+def completed(table: "WhatIfTable", estimate: Mapping[str, Any] | None) -> "WhatIfTable":
     """The table whose written row has the model's run time where its own runs tell none."""
-    if told is None:
+    if estimate is None:
         return table
-    return replace(table, rows=tuple(_completed(row, told) for row in table.rows))
+    return replace(table, rows=tuple(_completed(row, estimate) for row in table.rows))
 
 
-def _completed(row: "WhatIfRow", told: Mapping[str, Any]) -> "WhatIfRow":
+def _completed(row: "WhatIfRow", estimate: Mapping[str, Any]) -> "WhatIfRow":
     if "written" not in row.marks or row.run_s is not None:
         return row
-    note = f"its run time is that of {runtime_evidence(told)}"
-    interval = Interval(told["low_s"], told["high_s"])
-    return replace(row, run_s=told["mean_s"], run_interval=interval, notes=(*row.notes, note))
+    note = f"its run time is that of {runtime_evidence(estimate)}"
+    interval = Interval(estimate["low_s"], estimate["high_s"])
+    return replace(row, run_s=estimate["mean_s"], run_interval=interval, notes=(*row.notes, note))

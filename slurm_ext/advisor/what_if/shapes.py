@@ -60,13 +60,13 @@ class ShapeGrid:
     def __init__(
         self,
         job: Submission,
-        known: DecisionContext,
+        context: DecisionContext,
         written: JobLayout,
         speed: LayoutSpeed,
         machines: ClusterNodes,
         workers_stay: str | None = None,
     ) -> None:
-        self._job, self._known, self._written = job, known, written
+        self._job, self._known, self._written = job, context, written
         self._speed, self._machines, self._stay = speed, machines, workers_stay
 
     def fault(self, layout: JobLayout) -> str | None:
@@ -134,9 +134,9 @@ class ShapeGrid:
         meant = [model for model in models if is_model(text, model)]
         if meant:
             return next((k for k in self._machines.gpu_types if is_model(k, meant[0])), text)
-        known = ", ".join(dict.fromkeys((*self._machines.gpu_types, *models)))
+        names = ", ".join(dict.fromkeys((*self._machines.gpu_types, *models)))
         raise UsageError(
-            f"--gpu-type {text}: no node and no run like this one has it; known: {known or 'none'}"
+            f"--gpu-type {text}: no node and no run like this one has it; known: {names or 'none'}"
         )
 
     # -- inner works --------------------------------------------------------------------------
@@ -164,8 +164,8 @@ class ShapeGrid:
         mine = base.gpus
         if not mine:
             return
-        seen = {run.gpus * (run.nodes or 1) for run in self._runs()}
-        wanted = ({mine // 2, 2 * mine} | seen) - {0, mine}
+        counts = {run.gpus * (run.nodes or 1) for run in self._runs()}
+        wanted = ({mine // 2, 2 * mine} | counts) - {0, mine}
         for count in sorted(wanted, key=lambda n: abs(n - mine))[:MOST_GPU_ROWS]:
             try:
                 yield self._over(base, count)
@@ -204,13 +204,13 @@ class ShapeGrid:
     @cached_property
     def _rates(self) -> dict[JobLayout, LayoutRate]:
         """The rate of every shape of the written GPUs that may be taken and is known."""
-        found = {}
+        rates = {}
         for cores in self._cores:
             for layout in self._by_workers(self._shaped(cores, 0)):
                 rate = self._speed.at(layout)
                 if not isinstance(rate, str) and self.fault(layout) is None:
-                    found[layout] = rate
-        return found
+                    rates[layout] = rate
+        return rates
 
     def _by_workers(self, layout: JobLayout) -> Iterator[JobLayout]:
         if self._stay is not None:
@@ -227,10 +227,10 @@ class ShapeGrid:
     def _best_workers(self, layout: JobLayout) -> int:
         """The fewest that reach nearly all that the cores allow; unknown: as written."""
         rates = {}
-        for one in self._by_workers(layout):
-            rate = self._speed.at(one)
+        for row in self._by_workers(layout):
+            rate = self._speed.at(row)
             if not isinstance(rate, str):
-                rates[one.num_workers] = rate.samples_per_s
+                rates[row.num_workers] = rate.samples_per_s
         enough = self._known.settings["policy.target"] * max(rates.values(), default=0.0)
         return next((n for n, rate in rates.items() if rate >= enough), layout.num_workers)
 
@@ -241,11 +241,11 @@ class ShapeGrid:
         return max(layout.gpus, ceil((self._speed.main_cores() - CORE_SLACK) * layout.ranks))
 
     def _kinds_seen(self) -> list[str]:
-        found = []
+        measured = []
         for model in self._models():
             kinds = (kind for kind in self._machines.gpu_types if is_model(kind, model))
-            found.append(next(kinds, model))
-        return list(dict.fromkeys(found))
+            measured.append(next(kinds, model))
+        return list(dict.fromkeys(measured))
 
     def _models(self) -> list[str]:
         return list(dict.fromkeys(run.gpu_model for run in self._runs() if run.gpu_model))

@@ -62,12 +62,14 @@ class LayoutSpeed:
     `mem_mib`: what one task of a layout may use, None: not limited by the job.
     """
 
-    def __init__(self, known: DecisionContext, mem_mib: Callable[[JobLayout], int | None]) -> None:
-        self._known, self._mem_mib = known, mem_mib
-        self._node_cores = node_cores_of(known.evidence)
+    def __init__(
+        self, context: DecisionContext, mem_mib: Callable[[JobLayout], int | None]
+    ) -> None:
+        self._known, self._mem_mib = context, mem_mib
+        self._node_cores = node_cores_of(context.evidence)
         self._ranks: dict[tuple[int, int, str | None], _Rank | str] = {}
         self._told: dict[JobLayout, LayoutRate | str] = {}
-        self.believed = estimate(known.evidence, known.prior, known.receives)
+        self.believed = estimate(context.evidence, context.prior, context.receives)
 
     def at(self, layout: JobLayout) -> LayoutRate | str:
         """The rate, or why it is unknown."""
@@ -96,25 +98,25 @@ class LayoutSpeed:
         rank = self._ranks[key]
         if isinstance(rank, str):
             return rank
-        told = rank.predict(self._cores(layout), layout.num_workers)
+        predicted = rank.predict(self._cores(layout), layout.num_workers)
         wider = exp(NORMAL_90 * DOUBLING_SD * rank.doublings)
-        low, high = told.interval.low / wider, told.interval.high * wider
+        low, high = predicted.interval.low / wider, predicted.interval.high * wider
         if not high <= WIDEST_RATIO * low:
             return "its interval would be wider than a factor of three either way"
-        advice = self._diagnosed(rank, told.shape, layout)
+        advice = self._diagnosed(rank, predicted.shape, layout)
         return LayoutRate(
-            samples_per_s=told.samples_per_s * layout.ranks,
-            interval=Interval(low * layout.ranks, high * layout.ranks, told.interval.level),
+            samples_per_s=predicted.samples_per_s * layout.ranks,
+            interval=Interval(low * layout.ranks, high * layout.ranks, predicted.interval.level),
             bottleneck=advice.word,
             next=advice.next,
         )
 
     def _cores(self, layout: JobLayout) -> float:
         """Cores of one rank: what Slurm gives, and what the machine really has for each."""
-        given = layout.cpus / layout.ranks
+        cores = layout.cpus / layout.ranks
         if self._node_cores is None:
-            return given
-        return min(given, self._node_cores * layout.nodes / layout.ranks)
+            return cores
+        return min(cores, self._node_cores * layout.nodes / layout.ranks)
 
     def _diagnosed(self, rank: _Rank, shape: Shape, layout: JobLayout) -> Advice:
         """Diagnose the rank's bottleneck; only Slurm can say that a node has no more cores."""
@@ -163,8 +165,8 @@ def _joined(
     if layout.gpus == 0 or not any(run.gpus for run in runs):
         return f"no run with {'GPUs' if layout.gpus else 'no GPU'}"
     newest = runs[0]
-    seen = newest.ranks / (newest.nodes or 1) if newest.ranks else None
-    points = [one for one in map(measurement_of, runs) if one is not None]
+    ranks = newest.ranks / (newest.nodes or 1) if newest.ranks else None
+    points = [point for point in map(measurement_of, runs) if point is not None]
     prior = family.prior(model="", cluster=newest.gpu_model or "") if family else None
     here = TrainingConfig(gpus=layout.gpus, nodes=layout.nodes, local_batch=newest.batch_size)
     try:
@@ -173,7 +175,7 @@ def _joined(
             gpu_count_series(points, here) or fit(points, prior),
             here,
             ranks=RankGroup(of_job=layout.ranks, on_node=layout.ranks / layout.nodes),
-            seen_on_node=seen,
+            seen_on_node=ranks,
         )
     except DlqueueError as error:
         return str(error)
@@ -183,11 +185,11 @@ def of_model(
     evidence: Mapping[Level, Sequence[LoaderRun]], kind: str | None
 ) -> dict[Level, list[LoaderRun]]:
     """The runs on GPUs of one kind (`a100`, or the driver's whole name); None: all of them."""
-    found = {
+    alike = {
         level: [run for run in runs if kind is None or is_model(kind, run.gpu_model)]
         for level, runs in evidence.items()
     }
-    return {level: runs for level, runs in found.items() if runs}
+    return {level: runs for level, runs in alike.items() if runs}
 
 
 def _nearest(evidence: Mapping[Level, Sequence[LoaderRun]]) -> Sequence[LoaderRun]:

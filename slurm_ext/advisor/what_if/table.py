@@ -67,7 +67,7 @@ class WhatIfTable:
 
 def draft(
     job: Submission,
-    known: DecisionContext,
+    context: DecisionContext,
     request: GpuOption | None,
     axes: Axes,
     machines: ClusterNodes,
@@ -75,21 +75,21 @@ def draft(
     """The rows without their waits. Raises UsageError where the axes cannot be."""
     if request is None and (axes.gpus or axes.gpu_types):
         raise UsageError("the script asks for GPUs in a way that cannot be varied: try --gpus=N")
-    every, known = known, replace(known, evidence=of_its_kind(known.evidence, job))
+    every, context = context, replace(context, evidence=of_its_kind(context.evidence, job))
     near = [level for level in Level if level is not Level.CLUSTER]
-    evidence = {level: usable_runs(runs) for level, runs in known.evidence.items()}
+    evidence = {level: usable_runs(runs) for level, runs in context.evidence.items()}
     runs = [run for level in near for run in evidence.get(level, ())]
-    written = written_layout(job, request, usual_workers(known.evidence), runs)
-    thought = decide(job, every)
-    speed = LayoutSpeed(known, partial(task_mem_of, job, known.rules, written))
-    shapes = ShapeGrid(job, known, written, speed, machines, thought.workers_stay)
+    written = written_layout(job, request, usual_workers(context.evidence), runs)
+    recommendation = decide(job, every)
+    speed = LayoutSpeed(context, partial(task_mem_of, job, context.rules, written))
+    shapes = ShapeGrid(job, context, written, speed, machines, recommendation.workers_stay)
     advice = _advice(job, every, written)
     marks, left_out = _chosen(shapes, advice, written, axes, known=speed.believed is not None)
     work, work_why = work_of(evidence)
     table = WhatIfTable(
         job=job,
-        known=known,
-        thought=thought,
+        known=context,
+        thought=recommendation,
         advice=advice,
         speed=speed,
         written=written,
@@ -98,11 +98,12 @@ def draft(
         work_why=work_why,
         left_out=tuple(left_out),
         not_believed=max(
-            (len(runs) - len(evidence[level]) for level, runs in known.evidence.items()), default=0
+            (len(runs) - len(evidence[level]) for level, runs in context.evidence.items()),
+            default=0,
         ),
     )
     layouts = sorted(marks, key=size)
-    rows = (_row(table, one, tuple(marks[one]), shapes.fault(one)) for one in layouts)
+    rows = (_row(table, layout, tuple(marks[layout]), shapes.fault(layout)) for layout in layouts)
     return replace(table, rows=tuple(rows))
 
 
@@ -123,13 +124,13 @@ def judged(
     )
 
 
-def _advice(job: Submission, known: DecisionContext, written: JobLayout) -> Decision | None:
+def _advice(job: Submission, context: DecisionContext, written: JobLayout) -> Decision | None:
     """The policy's choice, CPUs included; it knows jobs of one rank a task, by known rules."""
-    if known.rules is None or written.ranks_per_task > 1:
+    if context.rules is None or written.ranks_per_task > 1:
         return None
-    settings = known.settings
+    settings = context.settings
     free = replace(settings, values={**settings.values, "policy.change_explicit": "any"})
-    return decide(job, replace(known, settings=free)).decision
+    return decide(job, replace(context, settings=free)).decision
 
 
 def _chosen(

@@ -37,15 +37,15 @@ def table_json(
     table: WhatIfTable, queue_why: str | None, options: Callable[[JobLayout], tuple[str, ...]]
 ) -> dict[str, Any]:
     """The document, without v, script and source."""
-    believed, thought, work = table.speed.believed, table.thought, table.work
-    decision = thought.decision
+    believed, recommendation, work = table.speed.believed, table.thought, table.work
+    decision = recommendation.decision
     return {
-        "mode": thought.mode.value,
+        "mode": recommendation.mode.value,
         "eligible": decision is not None,
         "action": decision.action if decision else "none",
         "before": asdict(decision.before) if decision else None,
         "after": asdict(decision.after) if decision else None,
-        "why": thought.why,
+        "why": recommendation.why,
         "level": believed.level.value if believed else None,
         "runs": believed.runs if believed else 0,
         "emulated": believed.emulated if believed else None,

@@ -41,9 +41,9 @@ def permissions(settings: Settings) -> Iterator[Finding]:
         yield Finding("permissions", OK, f"{folder} is not there: nothing is installed here")
         return
     open_to_others = [str(path) for path in files if path.exists() and not _safe(path.stat())]
-    seen = ", ".join(open_to_others[:3]) or str(folder)
+    state = ", ".join(open_to_others[:3]) or str(folder)
     advice = "others can change what root runs: chown root, chmod go-w"
-    yield judged("permissions", not open_to_others, seen, advice, FAIL)
+    yield judged("permissions", not open_to_others, state, advice, FAIL)
 
 
 def _safe(info: os.stat_result) -> bool:
@@ -60,10 +60,10 @@ def clock(config: Mapping[str, str], now_s: float) -> Iterator[Finding]:
     except (ValueError, OverflowError):
         return
     off_s = abs(now_s - then_s)
-    seen = f"{off_s:.0f} s from slurmctld's"
+    state = f"{off_s:.0f} s from slurmctld's"
     advice = "run an NTP service on both: munge refuses credentials from 300 s on"
     bad = FAIL if off_s >= MUNGE_S else WARN
-    yield judged("clock", off_s <= NEAR_S, seen, advice, bad)
+    yield judged("clock", off_s <= NEAR_S, state, advice, bad)
 
 
 def counters(sources: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
@@ -100,5 +100,5 @@ def installed(settings: Settings) -> Iterator[Finding]:
     except DlqueueError as error:
         yield Finding("installed", WARN, str(error), "see the message; then `dlqueue install`")
         return
-    seen = f"out of date: {', '.join(stale[:3])}" if stale else ", ".join(sorted(kept.steps))
-    yield judged("installed", not stale, seen, "`dlqueue install --dry-run` shows it")
+    state = f"out of date: {', '.join(stale[:3])}" if stale else ", ".join(sorted(kept.steps))
+    yield judged("installed", not stale, state, "`dlqueue install --dry-run` shows it")

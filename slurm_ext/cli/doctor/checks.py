@@ -35,11 +35,11 @@ def python(_: Settings) -> Iterator[Finding]:
 def slurm_commands(settings: Settings) -> Iterator[Finding]:
     """The commands that the advisor and the epilog call."""
     place = slurm_place(settings)
-    told = f", by {place.told_by}" if place and place.told_by != "PATH" else ""
+    source = f", by {place.told_by}" if place and place.told_by != "PATH" else ""
     for name in ("sbatch", "squeue", "scontrol", "sinfo"):
         path = shutil.which(name, path=slurm_bin(settings) or None)
         advice = "install Slurm's client commands, or set paths.slurm_bin"
-        yield present(name, path and f"{path}{told}", advice)
+        yield present(name, path and f"{path}{source}", advice)
 
 
 CHECKS: tuple[Check, ...] = (

@@ -16,5 +16,5 @@ def cores(config: Mapping[str, str]) -> Finding:
     """By `scontrol show config`, which also prints the controller's cgroup.conf."""
     plugins = config.get("TaskPlugin", "(null)")
     constrained = "yes" if constrains_cores(config) else "no"
-    seen = f"TaskPlugin={plugins}, ConstrainCores={constrained}"
-    return judged("jobs' cores", keeps_cores(config), seen, _ADVICE)
+    state = f"TaskPlugin={plugins}, ConstrainCores={constrained}"
+    return judged("jobs' cores", keeps_cores(config), state, _ADVICE)

@@ -24,9 +24,9 @@ class Finding:
 Check = Callable[[Settings], Iterator[Finding]]
 
 
-def judged(name: str, good: bool, seen: object, advice: str, bad: str = WARN) -> Finding:
+def judged(name: str, good: bool, state: object, advice: str, bad: str = WARN) -> Finding:
     """OK where `good`, else `bad` with the advice."""
-    return Finding(name, OK, str(seen)) if good else Finding(name, bad, str(seen), advice)
+    return Finding(name, OK, str(state)) if good else Finding(name, bad, str(state), advice)
 
 
 def present(name: str, value: object, advice: str, missing: str = WARN) -> Finding:

@@ -41,8 +41,8 @@ def text_of(script: str) -> str:
 def _hook(config: Mapping[str, str], key: str) -> Finding:
     scripts = values(config, key)
     ours = any("dlqueue" in script + text_of(script) for script in scripts)
-    seen = ", ".join(scripts) or "(null)"
-    return judged(key, ours, seen, f"`dlqueue install hooks` joins ours to {key} (INSTALL.md, 3)")
+    state = ", ".join(scripts) or "(null)"
+    return judged(key, ours, state, f"`dlqueue install hooks` joins ours to {key} (INSTALL.md, 3)")
 
 
 def _unusable(config: Mapping[str, str]) -> Iterator[Finding]:
@@ -88,8 +88,8 @@ def hooks_python(settings: Settings, *, needed: bool) -> Finding:
     bad = FAIL if needed else WARN
     if version is None:
         return Finding("node.python", bad, f"{python} does not run", ADVICE)
-    seen = f"{python}, {version[0]}.{version[1]}"
-    return judged("node.python", version >= OLDEST, seen, ADVICE, bad)
+    state = f"{python}, {version[0]}.{version[1]}"
+    return judged("node.python", version >= OLDEST, state, ADVICE, bad)
 
 
 def runs_here(name: str) -> bool:

@@ -35,5 +35,5 @@ def _loop(kind: str, settings: Settings) -> Finding:
     if status is None:
         return Finding(name, WARN, f"{kind}.mode is {settings[f'{kind}.mode']}: nobody runs", start)
     ago_s = max(0.0, time.time() - looked_s)
-    seen = f"{status.get('mode')}, looked {ago_s:.0f} s ago"
-    return judged(name, ago_s < LATE_S, seen, start)
+    last = f"{status.get('mode')}, looked {ago_s:.0f} s ago"
+    return judged(name, ago_s < LATE_S, last, start)

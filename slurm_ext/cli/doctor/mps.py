@@ -40,17 +40,17 @@ def _cards(smi: Path) -> Iterator[Finding]:
         yield Finding("mps.gpus", WARN, f"{smi} does not answer", advice)
         return
     for index, card in enumerate(map(parse_gpu, text.splitlines())):
-        seen = f"{card.uuid}, compute mode {card.mode}" + (", MIG on" if card.mig else "")
+        state = f"{card.uuid}, compute mode {card.mode}" + (", MIG on" if card.mig else "")
         usable = not card.mig and card.mode.lower() != "prohibited"
         advice = "no MPS on it: turn MIG off, or `nvidia-smi --compute-mode=DEFAULT`"
-        yield judged(f"mps.gpu {index}", usable, seen, advice)
+        yield judged(f"mps.gpu {index}", usable, state, advice)
 
 
 def _room(root: str) -> Finding:
     longest = len((root + LONGEST_PLACE + LONGEST_NAME).encode())
-    seen = f"{longest} bytes in the longest socket's name"
+    state = f"{longest} bytes in the longest socket's name"
     advice = f"at most {LONGEST_SOCKET} are possible: shorten node.spool_dir"
-    return judged("mps.sockets", longest <= LONGEST_SOCKET, seen, advice, FAIL)
+    return judged("mps.sockets", longest <= LONGEST_SOCKET, state, advice, FAIL)
 
 
 def _others(root: str, ours: list[int], running: list[MpsProcess]) -> Finding:
@@ -62,12 +62,12 @@ def _others(root: str, ours: list[int], running: list[MpsProcess]) -> Finding:
         and process.pid not in ours
         and not (process.pipe or "").startswith(root + "/")
     ]
-    seen = f"{len(ours)} of dlqueue's"
+    state = f"{len(ours)} of dlqueue's"
     if not foreign:
-        return Finding("mps.daemons", OK, seen)
+        return Finding("mps.daemons", OK, state)
     others = ", ".join(
         f"pid {process.pid} of uid {process.uid} on GPUs {process.devices or 'all'}"
         for process in foreign
     )
     advice = "jobs on these GPUs get no MPS of dlqueue's; stop what starts them, or leave it so"
-    return Finding("mps.daemons", WARN, f"{seen}; others: {others}", advice)
+    return Finding("mps.daemons", WARN, f"{state}; others: {others}", advice)

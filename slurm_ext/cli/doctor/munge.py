@@ -48,9 +48,9 @@ def questions(settings: Settings) -> Iterator[Finding]:
             return
         runs = ask(addresses, "ping", {})["runs"]
     except DlqueueError as error:
-        seen, _, advice = str(error).partition("; ")
+        state, _, advice = str(error).partition("; ")
         absent = isinstance(error, NoAdvisorError) and not addresses.configured
-        yield Finding("questions", OK if absent else WARN, seen, advice)
+        yield Finding("questions", OK if absent else WARN, state, advice)
     else:
         where = ", ".join(map(named, addresses.all))
         yield Finding("questions", OK, f"answered at {where}, from {runs} runs")

@@ -29,10 +29,10 @@ def run(args: argparse.Namespace, look: Callable[[argparse.Namespace], list[Find
         print(json.dumps({"state": WORDS[state].lower(), "findings": documents}))
         return state
     print(summary(findings))
-    for each in sorted(findings, key=lambda one: -_STATES[one.status]):
-        if each.status != OK:
-            word = WORDS[_STATES[each.status]]
-            print(_plain(f"{word}: {each.name}: {each.seen}; {each.advice}"))
+    for worst_first in sorted(findings, key=lambda finding: -_STATES[finding.status]):
+        if worst_first.status != OK:
+            word = WORDS[_STATES[worst_first.status]]
+            print(_plain(f"{word}: {worst_first.name}: {worst_first.seen}; {worst_first.advice}"))
     return state
 
 

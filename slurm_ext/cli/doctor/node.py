@@ -23,8 +23,8 @@ def node(settings: Settings) -> Iterator[Finding]:
     yield _cgroup()
     yield from _control(settings)
     pressure = Path("/proc/pressure/cpu").exists()
-    seen = "/proc/pressure" if pressure else "absent"
-    yield judged("pressure", pressure, seen, "boot with psi=1 to see stalls")
+    state = "/proc/pressure" if pressure else "absent"
+    yield judged("pressure", pressure, state, "boot with psi=1 to see stalls")
     yield from _spool(Path(settings["node.spool_dir"]))
     if rendered.exists():
         yield from room("spool room", Path(settings["node.spool_dir"]))
@@ -42,8 +42,10 @@ def _rendered(settings: Settings, path: Path) -> Finding:
     if not path.exists():
         return Finding("node.json", OK, f"{path} is not there: nothing is measured here")
     current = path.read_text(encoding="utf-8", errors="replace") == render_node_config(settings)
-    seen = path if current else f"{path} is not what dlqueue.toml says"
-    return judged("node.json", current, seen, "`dlqueue config --write FOLDER`, then on every node")
+    state = path if current else f"{path} is not what dlqueue.toml says"
+    return judged(
+        "node.json", current, state, "`dlqueue config --write FOLDER`, then on every node"
+    )
 
 
 def _cgroup() -> Finding:
@@ -71,9 +73,9 @@ def _control(settings: Settings) -> Iterator[Finding]:
 
 def _lending(mechanisms: Sequence[str]) -> Finding:
     """Jobs lend the cores that are theirs alone: Slurm has to hold them to these."""
-    held = "cpuset" in mechanisms
-    seen = "cores of each job" if held else "no cpuset"
-    return judged("control.allocator", held, seen, "set ConstrainCores=yes in cgroup.conf")
+    by_cpuset = "cpuset" in mechanisms
+    state = "cores of each job" if by_cpuset else "no cpuset"
+    return judged("control.allocator", by_cpuset, state, "set ConstrainCores=yes in cgroup.conf")
 
 
 def _spool(folder: Path) -> Iterator[Finding]:
@@ -84,9 +86,9 @@ def _spool(folder: Path) -> Iterator[Finding]:
         yield Finding("spool_dir", OK, f"{folder} is not there: the first prolog makes it")
         return
     safe = info.st_uid in (0, os.geteuid()) and not info.st_mode & 0o022
-    seen = f"{folder}, uid {info.st_uid}, mode {info.st_mode & 0o7777:o}"
+    state = f"{folder}, uid {info.st_uid}, mode {info.st_mode & 0o7777:o}"
     advice = "users can meddle with records: chown root, chmod 711"
-    yield judged("spool_dir", safe, seen, advice, FAIL)
+    yield judged("spool_dir", safe, state, advice, FAIL)
     try:
         yield _waiting(folder / "out", folder / "hooks.log")
     except PermissionError:
@@ -99,5 +101,5 @@ def _waiting(out: Path, log: Path) -> Finding:
     if not late:
         return Finding("undelivered", OK, f"{len(born)} on their way" if born else "none")
     minutes = (time.time() - min(late)) / 60
-    seen = f"{len(late)} records, the oldest for {minutes:.0f} min"
-    return Finding("undelivered", WARN, seen, f"{log} says why; nothing is lost meanwhile")
+    state = f"{len(late)} records, the oldest for {minutes:.0f} min"
+    return Finding("undelivered", WARN, state, f"{log} says why; nothing is lost meanwhile")

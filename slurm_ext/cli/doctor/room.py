@@ -25,22 +25,22 @@ def room(name: str, folder: Path) -> Iterator[Finding]:
         )
         return
     free, files = info.f_bavail * info.f_frsize, info.f_favail
-    seen = f"{free / 2**20:,.0f} MiB"
+    state = f"{free / 2**20:,.0f} MiB"
     if free < LEAST_BYTES:
-        yield Finding(name, FAIL, f"{there} has {seen} left", _FULL)
+        yield Finding(name, FAIL, f"{there} has {state} left", _FULL)
     elif info.f_files and files < LEAST_FILES:
         yield Finding(name, FAIL, f"{there} has room for {files} files", _FULL)
     else:
-        yield Finding(name, OK, seen)
+        yield Finding(name, OK, state)
 
 
 def may_write(name: str, folder: Path, uid: int) -> Finding:
     """OK where the user who writes there owns it; by its mode and owner, for root sees all."""
     info = folder.stat()
     owns = uid in (0, info.st_uid) and (uid == 0 or bool(info.st_mode & stat.S_IWUSR))
-    seen = f"{folder}, uid {info.st_uid}, mode {info.st_mode & 0o7777:o}"
+    state = f"{folder}, uid {info.st_uid}, mode {info.st_mode & 0o7777:o}"
     if owns:
-        return Finding(name, OK, seen)
+        return Finding(name, OK, state)
     others = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)  # its group may be the writer's
     advice = f"uid {uid} writes there: chown {uid} {folder}"
-    return Finding(name, WARN if others else FAIL, seen, advice)
+    return Finding(name, WARN if others else FAIL, state, advice)

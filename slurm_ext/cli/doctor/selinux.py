@@ -28,8 +28,8 @@ def labels(settings: Settings) -> Iterator[Finding]:
             "as root: restorecon -nvR /etc/dlqueue",
         )
     elif wrong_labels:
-        seen = ", ".join(wrong_labels[:3])
-        yield Finding(NAME, WARN, f"wrong: {seen}", f"restorecon -R {' '.join(map(str, paths))}")
+        state = ", ".join(wrong_labels[:3])
+        yield Finding(NAME, WARN, f"wrong: {state}", f"restorecon -R {' '.join(map(str, paths))}")
     else:
         yield Finding(NAME, OK, "as the policy has them")
 

@@ -38,14 +38,14 @@ def judge_gres(text: str, kind: str) -> Finding:
             "gres.conf", FAIL, f"no Name={kind}", f"add Name={kind} Count=N (INSTALL.md)"
         )
     flags = {flag for line in lines for flag in line.get("flags", ())}
-    seen = f"Name={kind} Flags={','.join(sorted(flags)) or '(none)'}"
+    state = f"Name={kind} Flags={','.join(sorted(flags)) or '(none)'}"
     if ONE in flags and ALL in flags:
         advice = f"a flag holds for the whole cluster: write {ALL} on every line of {kind}"
-        return Finding("gres.conf", WARN, seen, advice)
+        return Finding("gres.conf", WARN, state, advice)
     shares_all = ALL in flags or (kind == "shard" and ONE not in flags)
     advice = f"only one GPU of a node serves {kind} at a time: add Flags={ALL}"
     return (
-        Finding("gres.conf", OK, seen) if shares_all else Finding("gres.conf", WARN, seen, advice)
+        Finding("gres.conf", OK, state) if shares_all else Finding("gres.conf", WARN, state, advice)
     )
 
 

@@ -66,8 +66,8 @@ def _controllers(config: Mapping[str, str]) -> Iterator[Finding]:
     """A backup controller that takes over reads the same job_submit.lua, from its own disk."""
     hosts = [v.partition("(")[0] for k, v in config.items() if k.startswith("SlurmctldHost[")]
     if len(hosts) > 1 and _loads_lua(config):
-        seen = f"{', '.join(hosts)}: each needs job_submit.lua and luasocket; run doctor on each"
-        yield Finding("controllers", OK, seen)
+        state = f"{', '.join(hosts)}: each needs job_submit.lua and luasocket; run doctor on each"
+        yield Finding("controllers", OK, state)
 
 
 def _prolog_flags(config: Mapping[str, str]) -> Finding:

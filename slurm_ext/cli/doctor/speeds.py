@@ -40,13 +40,13 @@ def slow_nodes(nodes: "UnitSpeeds") -> Iterator[Finding]:
     from slurm_ext.report.node_speeds import excluding
 
     if not nodes.slow:
-        seen = f"none of {len(nodes.units)} compared" if nodes.units else "too few runs to compare"
-        yield Finding("slow nodes", OK, seen)
+        state = f"none of {len(nodes.units)} compared" if nodes.units else "too few runs to compare"
+        yield Finding("slow nodes", OK, state)
         return
     named = "; ".join(
-        f"{one.unit}: a step takes {percent(one.slower)} longer ({percent(one.low)} to"
-        f" {percent(one.high)}) since {moment(one.since_s or 0.0)},"
-        f" {counted(one.runs, 'run')} of {counted(one.users, 'user')}"
-        for one in nodes.slow[:MOST_NAMED]
+        f"{change.unit}: a step takes {percent(change.slower)} longer ({percent(change.low)} to"
+        f" {percent(change.high)}) since {moment(change.since_s or 0.0)},"
+        f" {counted(change.runs, 'run')} of {counted(change.users, 'user')}"
+        for change in nodes.slow[:MOST_NAMED]
     )
     yield Finding("slow nodes", WARN, named, excluding(nodes.slow))

@@ -34,8 +34,8 @@ def state(settings: Settings) -> Iterator[Finding]:
 def advisor(settings: Settings) -> Iterator[Finding]:
     """Check that the advisor answers and is not switched off."""
     if Path(settings["paths.kill_file"]).exists():
-        seen = settings["paths.kill_file"]
-        yield Finding("kill file", WARN, seen, "remove it to switch dlqueue on")
+        state = settings["paths.kill_file"]
+        yield Finding("kill file", WARN, state, "remove it to switch dlqueue on")
     from slurm_ext.core.wire import encode_request
 
     where = settings["paths.socket"]
@@ -44,14 +44,14 @@ def advisor(settings: Settings) -> Iterator[Finding]:
             client.settimeout(1)
             client.connect(where)
             client.sendall(encode_request("ping"))
-            said = client.recv(4096)
+            response = client.recv(4096)
     except PermissionError:
         advice = "only root and SlurmUser may ask; advisor.socket_mode = 438 lets everybody"
         yield Finding("advisor", WARN, f"{where}: not for you", advice)
     except TimeoutError:
-        seen = f"{where}: takes the question and does not answer{_unit()}"
+        state = f"{where}: takes the question and does not answer{_unit()}"
         advice = "jobs are submitted as written meanwhile: systemctl restart dlqueue"
-        yield Finding("advisor", FAIL, seen, advice)
+        yield Finding("advisor", FAIL, state, advice)
     except OSError as error:
         yield _stands_by(settings) or Finding(
             "advisor",
@@ -61,8 +61,8 @@ def advisor(settings: Settings) -> Iterator[Finding]:
         )
     else:
         advice = "something else listens there: see paths.socket"
-        yield judged("advisor", said.startswith(b"{"), where, advice, FAIL)
-        if b'"limits":false' in said:
+        yield judged("advisor", response.startswith(b"{"), where, advice, FAIL)
+        if b'"limits":false' in response:
             advice = "jobs are submitted as written meanwhile; its log says what Slurm answers"
             yield Finding("limits", FAIL, "the advisor could not read Slurm's limits yet", advice)
 
@@ -79,8 +79,8 @@ def _stands_by(settings: Settings) -> Finding | None:
     except OSError:
         return None
     if cluster:
-        seen = f"{settings.state_dir} is the state folder of cluster {cluster} on {host}"
-        return Finding("advisor", FAIL, seen, "give each cluster a paths.state_dir of its own")
+        state = f"{settings.state_dir} is the state folder of cluster {cluster} on {host}"
+        return Finding("advisor", FAIL, state, "give each cluster a paths.state_dir of its own")
     waits = Path(f"{settings['paths.socket']}{SUBMIT}").is_socket()
     if not waits or host in ("", socket.gethostname()):
         return None
@@ -91,8 +91,8 @@ def _unit() -> str:
     """The state that systemd gives the advisor's unit, where there is one."""
     if shutil.which("systemctl") is None:
         return ""
-    told = output(["systemctl", "show", "--property=ActiveState,Result", "dlqueue"], {}) or ""
-    words = [line.partition("=")[2] for line in told.splitlines()]
+    properties = output(["systemctl", "show", "--property=ActiveState,Result", "dlqueue"], {}) or ""
+    words = [line.partition("=")[2] for line in properties.splitlines()]
     return f" (systemd: {', '.join(filter(None, words))})" if any(words) else ""
 
 
@@ -115,13 +115,13 @@ def _history(path: Path) -> Iterator[Finding]:
         yield Finding("history", WARN, f"{path}: none yet", "`dlqueue serve` makes it")
         return
     except DlqueueError as error:
-        seen, _, advice = str(error).partition("; ")
-        yield Finding("history", FAIL, seen, advice)
+        state, _, advice = str(error).partition("; ")
+        yield Finding("history", FAIL, state, advice)
         return
     yield Finding("history", OK, f"{runs} runs")
-    seen = f"{aside[0]} records, such as: {aside[1]}" if aside[0] else "none"
+    state = f"{aside[0]} records, such as: {aside[1]}" if aside[0] else "none"
     advice = f"they could not be read; they are in {path.parent / 'aside'}"
-    yield judged("set aside", not aside[0], seen, advice)
+    yield judged("set aside", not aside[0], state, advice)
     if lost:
         advice = "somebody's jobs write what cannot be read, more than there is room for"
         yield Finding("set aside and dropped", WARN, f"{lost} records", advice)
@@ -130,9 +130,9 @@ def _history(path: Path) -> Iterator[Finding]:
 
 def _as_predicted(stopped: int, site: str) -> Finding:
     """Warn where outcomes keep the whole site from acting; for a few scripts that is no fault."""
-    seen = site or f"{stopped} scripts left as written, whose last runs were not as predicted"
+    state = site or f"{stopped} scripts left as written, whose last runs were not as predicted"
     advice = "nothing is changed until one is; dlqueue report and dlqueue explain say more"
-    return judged("outcomes", not site, seen, advice)
+    return judged("outcomes", not site, state, advice)
 
 
 def _unseen(folder: Path) -> Iterator[Finding]:
@@ -143,8 +143,8 @@ def _unseen(folder: Path) -> Iterator[Finding]:
         yield Finding("waiting records", WARN, f"{folder / 'spool'}: {error.strerror}")
     else:
         advice = "is history.db locked, or the disk full? journalctl -u dlqueue"
-        seen = f"{count}, the oldest for {age_s:.0f} s" if count else "none"
-        yield judged("waiting records", age_s <= LATE_S, seen, advice)
+        state = f"{count}, the oldest for {age_s:.0f} s" if count else "none"
+        yield judged("waiting records", age_s <= LATE_S, state, advice)
     refreshed_s, trained_s = (last_success_s(folder, task) for task in TASKS)
     if refreshed_s is not None:
         age_s = time.time() - refreshed_s
@@ -153,8 +153,8 @@ def _unseen(folder: Path) -> Iterator[Finding]:
     log = folder / "train.log"
     started_s = log.stat().st_mtime if log.exists() else 0.0
     failed = started_s > (trained_s or 0.0) and time.time() - started_s > TRAINING_S
-    seen = "never" if trained_s is None else f"{(time.time() - trained_s) / 3600:.1f} h ago"
-    yield judged("training", not failed, seen, f"the last one did not succeed; see {log}")
+    state = "never" if trained_s is None else f"{(time.time() - trained_s) / 3600:.1f} h ago"
+    yield judged("training", not failed, state, f"the last one did not succeed; see {log}")
 
 
 def _records(shared: Path, taken_from: Path) -> Finding:

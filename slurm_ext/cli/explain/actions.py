@@ -11,12 +11,12 @@ def lines(moves: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """One line a move (history/ingest/actions.py), oldest first, in local time."""
     if len(moves) > MOST_SHOWN:
         yield f"moves:    {len(moves) - MOST_SHOWN} earlier ones (--json lists them)"
-    for one in moves[-MOST_SHOWN:]:
-        yield f"{one['kind'] + ':':<9} {_told(one)}"
+    for move in moves[-MOST_SHOWN:]:
+        yield f"{move['kind'] + ':':<9} {_told(move)}"
 
 
-def _told(one: Mapping[str, Any]) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["at_s"]))
-    shadow = " (shadow: only decided)" if one["mode"] == "shadow" else ""
-    came = f"; {one['outcome']}" if one["outcome"] else ""
-    return f"{when} {one['done']}{shadow}: {one['why']}{came}"
+def _told(move: Mapping[str, Any]) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(move["at_s"]))
+    shadow = " (shadow: only decided)" if move["mode"] == "shadow" else ""
+    came = f"; {move['outcome']}" if move["outcome"] else ""
+    return f"{when} {move['done']}{shadow}: {move['why']}{came}"

@@ -16,16 +16,16 @@ from slurm_ext.report.tables import Column, ReportTable, Section
 
 def page(document: Mapping[str, Any], *, back: str | None = None) -> str:
     """One HTML page of the document of `explain`; `back` leads to the report that named it."""
-    found = list(sections(document))
-    said = [plain(line) for line in lines_of_decision(document)]
+    parts = list(sections(document))
+    decision_lines = [plain(line) for line in lines_of_decision(document)]
     return render(
         "job.html.jinja",
         name=_name(document),
         job_name=(document["job"] or document["decision"] or {}).get("job_name"),
         facts=list(_facts(document["job"] or document["decision"] or {})),
-        sections=found,
-        plots=drawn(found),
-        lines=said,
+        sections=parts,
+        plots=drawn(parts),
+        lines=decision_lines,
         back=back,
     )
 
@@ -72,12 +72,12 @@ def _tasks(tasks: Sequence[Mapping[str, Any]]) -> Section:
         Column("samples_per_s", "samples", "rate"),
     )
     keys = [column.key for column in columns[1:]]
-    tasks = [{**one, "nodes": ", ".join(one["nodes"])} for one in tasks]
+    tasks = [{**task, "nodes": ", ".join(task["nodes"])} for task in tasks]
     rows = [
-        (name_of(one), *(one[key] for key in keys))
-        for one in sorted(tasks, key=lambda task: task["state"] == "COMPLETED")
+        (name_of(row), *(row[key] for key in keys))
+        for row in sorted(tasks, key=lambda task: task["state"] == "COMPLETED")
     ]
-    bad = sum(one["state"] != "COMPLETED" for one in tasks)
+    bad = sum(task["state"] != "COMPLETED" for task in tasks)
     return Section(
         key="tasks",
         title="The tasks of its array",

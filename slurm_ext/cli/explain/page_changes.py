@@ -65,17 +65,17 @@ def _said(value: object) -> str | None:
 def _rates(ledger: Mapping[str, Any], run: Mapping[str, Any] | None, ranks: int) -> Iterator[Rate]:
     """Name, rate, low and high of all ranks; the last one predicted is of the shape that ran."""
     shapes = ("before", "after") if is_changed(ledger) else ("after", "before")
-    found = {}
+    by_name = {}
     for when in shapes if ledger["before_samples_per_s"] is not None else ():
         values = (ledger[f"{when}_{end}"] for end in ("samples_per_s", "low", "high"))
-        found[tuple(ranks * value for value in values)] = _SHAPES[when]
-    yield from ((name, *values) for values, name in found.items())
+        by_name[tuple(ranks * value for value in values)] = _SHAPES[when]
+    yield from ((name, *values) for values, name in by_name.items())
     if run is not None:
         yield "measured", rate_of(run) or 0.0, None, None
 
 
 def _scores(rates: Sequence[Rate]) -> ReportTable:
-    told = ", ".join(f"{name} {value:.4g}" for name, value, *_ in rates)
+    texts = ", ".join(f"{name} {value:.4g}" for name, value, *_ in rates)
     bounds = [(low or value, high or value) for _, value, low, high in rates]
     return ReportTable(
         key="scores",
@@ -90,7 +90,7 @@ def _scores(rates: Sequence[Rate]) -> ReportTable:
         note="At least, at most: of nine jobs in ten, as was believed before it ran.",
         chart=Chart(
             form="rows",
-            about=f"Samples a second: {told}.",
+            about=f"Samples a second: {texts}.",
             x="samples a second; the line is the interval of nine in ten",
             y="",
             series=[ChartSeries("rate", [(float(at), r[1]) for at, r in enumerate(rates)], bounds)],

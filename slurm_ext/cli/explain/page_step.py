@@ -11,22 +11,22 @@ from slurm_ext.report.tables import Chart, ChartSeries, Column, ReportTable, Sec
 
 def sections(runs: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     """None where no step was measured; nodes that ran together have one bar."""
-    found: list[tuple[Mapping[str, Any], str]] = []
+    with_stalls: list[tuple[Mapping[str, Any], str]] = []
     for run in runs:
         stalls = run["stalls"]
-        if stalls and stalls["step_s"] > 0 and stalls not in [one for one, _ in found]:
-            found.append((stalls, run["node"]))
-    if not found:
+        if stalls and stalls["step_s"] > 0 and stalls not in [other for other, _ in with_stalls]:
+            with_stalls.append((stalls, run["node"]))
+    if not with_stalls:
         return
     advice = next((run["advice"] for run in runs if run["advice"]), ())
     yield Section(
         key="step",
         title="Where its time went",
-        answer=f"{percent(found[0][0]['au'])} of it the training computed",
-        lead=tuple(f"{clause(one)}." for one in advice[:MOST_SHOWN]),
+        answer=f"{percent(with_stalls[0][0]['au'])} of it the training computed",
+        lead=tuple(f"{clause(item)}." for item in advice[:MOST_SHOWN]),
         tables=tuple(
-            _table(f"step-{at}", stalls, "" if len(found) == 1 else f" on {node}")
-            for at, (stalls, node) in enumerate(found)
+            _table(f"step-{at}", stalls, "" if len(with_stalls) == 1 else f" on {node}")
+            for at, (stalls, node) in enumerate(with_stalls)
         ),
     )
 
@@ -53,10 +53,10 @@ def _table(key: str, stalls: Mapping[str, Any], where: str) -> ReportTable:
 
 def _chart(rows: Sequence[tuple[str, float, float]], step_s: float) -> Chart:
     """One bar, its parts below one another."""
-    told = ", ".join(f"{name} {percent(share)}" for name, _, share in rows)
+    texts = ", ".join(f"{name} {percent(share)}" for name, _, share in rows)
     return Chart(
         form="rows",
-        about=f"A batch took {1000 * step_s:.3g} ms: {told}.",
+        about=f"A batch took {1000 * step_s:.3g} ms: {texts}.",
         x="share of a batch's time",
         y="",
         series=[ChartSeries("parts", [(float(at), row[2]) for at, row in enumerate(rows)])],

@@ -67,8 +67,8 @@ def _table(key: str, of: str | None, kind: Kind, runs: Runs) -> ReportTable:
 
 def _chart(key: str, of: str | None, kind: Kind, runs: Runs) -> Chart:
     """All nodes in the units of the largest value; gaps are gaps."""
-    asked = {run[of] for run in runs if of and run[of]}
-    level = asked.pop() if len(asked) == 1 else None
+    limits = {run[of] for run in runs if of and run[of]}
+    level = limits.pop() if len(limits) == 1 else None
     most = max(highest(run["series"][key]) for run in runs)
     size, unit = _unit(max(most, level or 0.0), _SIZES, 1) if kind == "bytes" else (1, "")
     long_s, time_unit = _unit(max(r["series"]["end_s"][-1] for r in runs), _TIMES, _FEWEST)
@@ -98,7 +98,7 @@ def _points(
 
 
 def _unit(value: float, units: Sequence[tuple[float, str]], fewest: float) -> tuple[float, str]:
-    return next((one for one in units if value >= fewest * one[0]), units[-1])
+    return next((unit for unit in units if value >= fewest * unit[0]), units[-1])
 
 
 def _known(values: Sequence[float | None]) -> list[float]:

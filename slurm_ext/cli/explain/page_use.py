@@ -38,26 +38,26 @@ def section(sheet: Mapping[str, Any]) -> Section:
 def _rows(sheet: Mapping[str, Any]) -> Iterator[tuple[str, str, str, float | None]]:
     """Resource, asked for, used, and the share; without what the job did not ask for."""
     gpus = None if sheet["gpu"] is None else sheet["gpu"] * sheet["gpus"]
-    for key, asked, used in (
+    for key, limit, used in (
         ("cpu", _number(sheet["cpus"]), _number(sheet["cpus_used"], " busy")),
         ("mem", _bytes(sheet["mem_bytes"]), _bytes(sheet["mem_used_bytes"])),
         ("gpu", _number(sheet["gpus"] or None), _number(gpus, " busy")),
         ("time", _clock(sheet["time_limit_s"]), _clock(sheet["elapsed_s"])),
     ):
-        if asked:
-            yield SHARES[key], asked, used or UNKNOWN, sheet[key]
+        if limit:
+            yield SHARES[key], limit, used or UNKNOWN, sheet[key]
 
 
 def _asked(rows: list[tuple[str, str, str, float | None]]) -> ReportTable:
-    known = [(row[0], row[3]) for row in rows if row[3] is not None]
-    told = ", ".join(f"{percent(share)} of its {name}" for name, share in known)
+    shares = [(row[0], row[3]) for row in rows if row[3] is not None]
+    by_name = ", ".join(f"{percent(share)} of its {name}" for name, share in shares)
     chart = Chart(
         form="rows",
-        about=f"Used: {told}.",
+        about=f"Used: {by_name}.",
         x="share of what it asked for",
         y="",
-        series=[ChartSeries("used", [(float(at), one[1]) for at, one in enumerate(known)])],
-        ticks={float(at): name for at, (name, _) in enumerate(known)},
+        series=[ChartSeries("used", [(float(at), row[1]) for at, row in enumerate(shares)])],
+        ticks={float(at): name for at, (name, _) in enumerate(shares)},
         most=1.0,
     )
     return ReportTable(
@@ -68,13 +68,13 @@ def _asked(rows: list[tuple[str, str, str, float | None]]) -> ReportTable:
             Column("share", "share", "share"),
         ),
         rows=rows,
-        chart=chart if known else None,
+        chart=chart if shares else None,
     )
 
 
 def _more(sheet: Mapping[str, Any]) -> ReportTable:
-    known = {key: sheet[key] for key in _MORE if sheet[key] is not None}
-    rows = [(_MORE[key][0], shown(value, _MORE[key][1])) for key, value in known.items()]
+    measured = {key: sheet[key] for key in _MORE if sheet[key] is not None}
+    rows = [(_MORE[key][0], shown(value, _MORE[key][1])) for key, value in measured.items()]
     if sheet["gpu_models"]:
         rows.insert(0, ("GPU", " + ".join(sheet["gpu_models"])))
     columns = texts(("what", "what"), ("value", "how much"))

@@ -88,37 +88,37 @@ def _is_unrecorded(document: Mapping[str, Any]) -> bool:
 def _ends(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Each run: its end, and what was measured of it."""
     shown: tuple[Any, Any] = None, ()
-    for one in runs:
-        yield from _run_lines(one, alone=len(runs) == 1)
-        found = one.get("stalls"), one.get("advice") or ()
-        if found != shown:  # nodes of one start have one bar
-            shown = found
-            yield from _step_lines(*found)
+    for run in runs:
+        yield from _run_lines(run, alone=len(runs) == 1)
+        causes = run.get("stalls"), run.get("advice") or ()
+        if causes != shown:  # nodes of one start have one bar
+            shown = causes
+            yield from _step_lines(*causes)
 
 
-def _run_lines(one: Mapping[str, Any], *, alone: bool) -> Iterator[str]:
+def _run_lines(run: Mapping[str, Any], *, alone: bool) -> Iterator[str]:
     """One run's end, and all that is known of it; the sheet says what a lone run used."""
-    yield _outcome_line(one)
-    if one.get("used") and not alone:
+    yield _outcome_line(run)
+    if run.get("used") and not alone:
         from slurm_ext.questions.explain.used import line as used_line
 
-        yield used_line(one["used"])
-    if one.get("verdict"):
+        yield used_line(run["used"])
+    if run.get("verdict"):
         from slurm_ext.questions.explain.verdict import line as verdict_line
 
-        yield verdict_line(one["verdict"])
-    if one["probe"]:
+        yield verdict_line(run["verdict"])
+    if run["probe"]:
         from slurm_ext.questions.explain.probe import lines as probe_lines
 
-        yield from probe_lines(one["probe"])
-    if one["shared"]:
+        yield from probe_lines(run["probe"])
+    if run["shared"]:
         from slurm_ext.questions.explain.shared import lines as shared_lines
 
-        yield from shared_lines(one["shared"], one["elapsed_s"])
-    if one["energy"]:
+        yield from shared_lines(run["shared"], run["elapsed_s"])
+    if run["energy"]:
         from slurm_ext.questions.explain.energy import lines as energy_lines
 
-        yield from energy_lines(one["energy"])
+        yield from energy_lines(run["energy"])
 
 
 def _step_lines(
@@ -140,10 +140,10 @@ def ranks_told(document: Mapping[str, Any]) -> int:
 
     A decision of an older dlqueue does not say; then the job's runs do, or those behind it.
     """
-    seen = [(document["decision"] or {}).get("ranks")]
-    seen += [one.get("loader_ranks") for one in document["runs"]]
-    seen += [one["ranks"] for one in document["past"]]
-    return next((int(ranks) for ranks in seen if ranks), 1)
+    numbers = [(document["decision"] or {}).get("ranks")]
+    numbers += [run.get("loader_ranks") for run in document["runs"]]
+    numbers += [run["ranks"] for run in document["past"]]
+    return next((int(ranks) for ranks in numbers if ranks), 1)
 
 
 def _expected(ledger: Mapping[str, Any], ranks: int) -> Iterator[str]:
@@ -161,11 +161,11 @@ def _expected(ledger: Mapping[str, Any], ranks: int) -> Iterator[str]:
 def _predicted(ledger: Mapping[str, Any], when: str, ranks: int) -> str:
     from slurm_ext.cli.common.evidence_text import shape
 
-    told = shape(ledger[f"{when}_cpus"], ledger[f"{when}_workers"])
+    predicted = shape(ledger[f"{when}_cpus"], ledger[f"{when}_workers"])
     low, high = ranks * ledger[f"{when}_low"], ranks * ledger[f"{when}_high"]
     value = ranks * ledger[f"{when}_samples_per_s"]
     rate = f"{value:.4g} samples/s ({low:.4g} to {high:.4g})"
-    return f"expected: {told}: {rate}, limited by {ledger[f'{when}_bottleneck']}"
+    return f"expected: {predicted}: {rate}, limited by {ledger[f'{when}_bottleneck']}"
 
 
 def is_changed(ledger: Mapping[str, Any]) -> bool:
@@ -175,8 +175,8 @@ def is_changed(ledger: Mapping[str, Any]) -> bool:
 
 def done(ledger: Mapping[str, Any]) -> str:
     """Word for the action on the job: outside of mode act there is none."""
-    held = ", held out as a control" if ledger["holdout"] else ""
-    return "changed" if is_changed(ledger) else f"left as written (mode {ledger['mode']}{held})"
+    control = ", held out as a control" if ledger["holdout"] else ""
+    return "changed" if is_changed(ledger) else f"left as written (mode {ledger['mode']}{control})"
 
 
 def _done(ledger: Mapping[str, Any]) -> Iterator[str]:
@@ -207,9 +207,9 @@ def _shared(ledger: Mapping[str, Any]) -> Iterator[str]:
 
     from slurm_ext.cli.predict.text import sharing
 
-    told = json.loads(ledger["sharing"])
-    held = " (held out as a control)" if ledger["holdout"] and told["share"] else ""
-    yield f"{'shared:  ' if told['done'] else 'sharing: '} {sharing(told)}{held}"
+    shared = json.loads(ledger["sharing"])
+    control = " (held out as a control)" if ledger["holdout"] and shared["share"] else ""
+    yield f"{'shared:  ' if shared['done'] else 'sharing: '} {sharing(shared)}{control}"
 
 
 def _buckets(ledger: Mapping[str, Any]) -> Iterator[str]:
@@ -220,15 +220,15 @@ def _buckets(ledger: Mapping[str, Any]) -> Iterator[str]:
 
     from slurm_ext.cli.predict.text import buckets
 
-    told = json.loads(ledger["buckets"])
-    if not told["ranks"]:
+    planned = json.loads(ledger["buckets"])
+    if not planned["ranks"]:
         return
-    held = " (held out as a control)" if ledger["holdout"] and told["change"] else ""
-    yield f"buckets:  {buckets(told)}{held}"
+    control = " (held out as a control)" if ledger["holdout"] and planned["change"] else ""
+    yield f"buckets:  {buckets(planned)}{control}"
 
 
-def _outcome_line(one: Mapping[str, Any]) -> str:
+def _outcome_line(run: Mapping[str, Any]) -> str:
     from slurm_ext.questions.explain.probe import measured
 
-    said = measured(one)
-    return f"outcome:  {one['state']} on {one['node']} (restart {one['restart']}): {said}"
+    text = measured(run)
+    return f"outcome:  {run['state']} on {run['node']} (restart {run['restart']}): {text}"

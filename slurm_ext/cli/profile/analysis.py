@@ -59,7 +59,7 @@ def document(command: str, ended: ProfileRun) -> dict[str, Any]:
     whole |= {"elapsed_s": None, "ended": None, "step": None, "data": None, "hidden": None}
     whole |= {"parts": [], "au": None, "first": None, "notes": [], "windows": []}
     for name in ("saves", "files"):
-        whole[name] = dict(sum((Counter(one[name]) for one in ended.windows), Counter()))
+        whole[name] = dict(sum((Counter(rank[name]) for rank in ended.windows), Counter()))
     series = _series(entered)
     if series and all(map(any, series.values())):
         return whole | _from_windows(entered, series, ended)
@@ -73,21 +73,21 @@ def document(command: str, ended: ProfileRun) -> dict[str, Any]:
 
 def _by_rank(documents: Sequence[_Json]) -> list[_Json]:
     """The processes with windows, by their rank; all of them went through the same ones."""
-    found = {one["rank"]: one for one in documents if one["windows"]}
-    return [found[rank] for rank in sorted(found)]
+    by_rank = {document["rank"]: document for document in documents if document["windows"]}
+    return [by_rank[rank] for rank in sorted(by_rank)]
 
 
 def _series(entered: Sequence[_Json]) -> Series:
     """Steps of the windows of each kind, as means over the ranks."""
     if not entered:
         return {}
-    rows = list(zip(*(one["windows"] for one in entered), strict=False))
+    rows = list(zip(*(rank["windows"] for rank in entered), strict=False))
     kinds = dict.fromkeys(row[0]["kind"] for row in rows)
-    found = {
+    series = {
         kind: [_means([rank["steps"] for rank in row]) for row in rows if row[0]["kind"] == kind]
         for kind in kinds
     }
-    return {**found, **traced_series(entered)}
+    return {**series, **traced_series(entered)}
 
 
 def _means(ranks: Sequence[Sequence[float]]) -> list[float]:
@@ -96,24 +96,24 @@ def _means(ranks: Sequence[Sequence[float]]) -> list[float]:
 
 def _from_windows(entered: Sequence[_Json], series: Series, ended: ProfileRun) -> dict[str, Any]:
     first = entered[0]
-    workers = max(one["workers"] for one in entered)
-    found = _estimates(entered, series, workers)
-    step, data = found["step"], found["data"]
-    parts = [*_parts(found), *_data_parts(data, step, ended.summaries)]
+    workers = max(rank["workers"] for rank in entered)
+    figures = _estimates(entered, series, workers)
+    step, data = figures["step"], figures["data"]
+    parts = [*_parts(figures), *_data_parts(data, step, ended.summaries)]
     return {
         "depth": "L1+trace" if EXPOSED in series else "L1",
         "ranks": max(first["world"], len(entered)),
         "workers": workers,
         "steps": sum(len(steps) for windows in series.values() for steps in windows),
-        "elapsed_s": max(one["elapsed_s"] for one in entered),
+        "elapsed_s": max(rank["elapsed_s"] for rank in entered),
         "ended": first["ended"],
         "step": _row(step),
         "data": _row(data),
-        "hidden": _row(found["hidden"]) if "hidden" in found else None,
+        "hidden": _row(figures["hidden"]) if "hidden" in figures else None,
         "parts": [{**part, "share": part["value"] / step.value} for part in parts],
         "au": min(1.0, 1 - data.value / step.value),
         "first": _first(parts, step, traced=EXPOSED in series),
-        "notes": [*_notes(entered, found, step), *_trace_notes(series, found)],
+        "notes": [*_notes(entered, figures, step), *_trace_notes(series, figures)],
         "windows": [_window(window) for window in first["windows"]],
     }
 
@@ -130,7 +130,7 @@ def _estimates(entered: Sequence[_Json], series: Series, workers: int) -> dict[s
 
 def _slowest(entered: Sequence[_Json], mean: Sequence[Sequence[float]]) -> list[list[float]]:
     """Steps of the rank that computes longest, less those of the mean rank."""
-    own = [[w["steps"] for w in one["windows"] if w["kind"] == BOTH] for one in entered]
+    own = [[w["steps"] for w in rank["windows"] if w["kind"] == BOTH] for rank in entered]
     longest = max((windows for windows in own if any(windows)), key=estimate.mean)
     return [
         [a - b for a, b in zip(steps, means, strict=False)]
@@ -138,15 +138,15 @@ def _slowest(entered: Sequence[_Json], mean: Sequence[Sequence[float]]) -> list[
     ]
 
 
-def _parts(found: Mapping[str, Figure]) -> Iterator[dict[str, Any]]:
-    yield {"name": "computing", "part_of": None, **_row(found["computing"])}
-    if "communication" in found:
-        yield {"name": "communicating", "part_of": None, **_row(found["communication"])}
-    for name in (SLOW, *(name for name in sorted(found) if name.startswith(_TRACED))):
-        if name in found and name != _TRACED + HIDDEN:
-            told = name.removeprefix(_TRACED)
-            yield {"name": told, "part_of": "communicating", **_row(found[name])}
-    yield {"name": "data", "part_of": None, **_row(found["data"])}
+def _parts(figures: Mapping[str, Figure]) -> Iterator[dict[str, Any]]:
+    yield {"name": "computing", "part_of": None, **_row(figures["computing"])}
+    if "communication" in figures:
+        yield {"name": "communicating", "part_of": None, **_row(figures["communication"])}
+    for name in (SLOW, *(name for name in sorted(figures) if name.startswith(_TRACED))):
+        if name in figures and name != _TRACED + HIDDEN:
+            label = name.removeprefix(_TRACED)
+            yield {"name": label, "part_of": "communicating", **_row(figures[name])}
+    yield {"name": "data", "part_of": None, **_row(figures["data"])}
 
 
 def _data_parts(data: Figure, step: Figure, summaries: Sequence[_Json]) -> Iterator[dict[str, Any]]:
@@ -154,8 +154,8 @@ def _data_parts(data: Figure, step: Figure, summaries: Sequence[_Json]) -> Itera
     costs = batch_costs(summaries)
     if costs is None or data.low <= 0:
         return
-    found = split_wait(data.value, step.value - data.value, costs)
-    for name, value in asdict(found).items():
+    shares = split_wait(data.value, step.value - data.value, costs)
+    for name, value in asdict(shares).items():
         share = value / data.value
         if share >= _LEAST_SHARE:
             row = {"value": value, "low": share * data.low, "high": share * data.high}
@@ -166,10 +166,18 @@ def batch_costs(summaries: Sequence[_Json]) -> WorkerCosts | None:
     """Workers' seconds for a batch of the job's training, mean of its ranks; None: not measured."""
     first = largest_training(summaries)
     loaders = [loader for _, loader in first.members if total(loader, "batches")] if first else []
-    each = [worker_costs(one, total(one, "samples") / total(one, "batches")) for one in loaders]
-    if not each or not any(one.cpu_s + one.queued_s + one.blocked_s for one in each):
+    costs_by_loader = [
+        worker_costs(loader, total(loader, "samples") / total(loader, "batches"))
+        for loader in loaders
+    ]
+    if not costs_by_loader or not any(
+        cost.cpu_s + cost.queued_s + cost.blocked_s for cost in costs_by_loader
+    ):
         return None
-    means = {name: mean(getattr(one, name) for one in each) for name in asdict(each[0])}
+    means = {
+        name: mean(getattr(cost, name) for cost in costs_by_loader)
+        for name in asdict(costs_by_loader[0])
+    }
     return WorkerCosts(**means)
 
 
@@ -191,33 +199,33 @@ def _first(parts: Sequence[dict[str, Any]], step: Figure, *, traced: bool) -> di
     if not worth:
         return None
     largest = max(worth, key=lambda part: float(part["value"]))
-    told = {**_ADVICE, "communicating": _SHARDED} if traced else _ADVICE
-    return {"name": largest["name"], "seconds": largest["value"], "do": told[largest["name"]]}
+    wording = {**_ADVICE, "communicating": _SHARDED} if traced else _ADVICE
+    return {"name": largest["name"], "seconds": largest["value"], "do": wording[largest["name"]]}
 
 
-def _notes(entered: Sequence[_Json], found: Mapping[str, Figure], step: Figure) -> Iterator[str]:
-    if "hidden" in found:
-        hidden = found["hidden"]
+def _notes(entered: Sequence[_Json], figures: Mapping[str, Figure], step: Figure) -> Iterator[str]:
+    if "hidden" in figures:
+        hidden = figures["hidden"]
         if hidden.low > 0 and hidden.value >= WORTH * step.value:
             yield (
                 f"fixing the data would uncover {1e3 * hidden.value:.3g} ms of communication"
                 f" ({1e3 * hidden.low:.3g} to {1e3 * hidden.high:.3g}), hidden behind the wait now"
             )
-    elif entered[0]["world"] > 1 and entered[0]["no_sync"] and "communication" not in found:
+    elif entered[0]["world"] > 1 and entered[0]["no_sync"] and "communication" not in figures:
         yield f"communication is not told apart: {entered[0]['no_sync']}"
-        yield from sorted({one["no_trace"] for one in entered if one.get("no_trace")})
+        yield from sorted({rank["no_trace"] for rank in entered if rank.get("no_trace")})
     missing = entered[0]["world"] - len(entered)
     if missing > 0:
         yield f"{missing} of {entered[0]['world']} ranks left no windows: means are of the others"
-    for fault in sorted({fault for one in entered for fault in one["faults"]}):
+    for fault in sorted({fault for rank in entered for fault in rank["faults"]}):
         yield f"the profile itself failed: {fault}"
 
 
-def _trace_notes(series: Series, found: Mapping[str, Figure]) -> Iterator[str]:
+def _trace_notes(series: Series, figures: Mapping[str, Figure]) -> Iterator[str]:
     """Communication that computing hides, and what the profiler itself cost."""
     if EXPOSED not in series:
         return
-    hidden = found[_TRACED + HIDDEN].value
+    hidden = figures[_TRACED + HIDDEN].value
     yield f"{1e3 * hidden:.3g} ms of communication a step lie behind computing and cost nothing"
     slower = estimate.mean(series[TRACED]) / estimate.mean(series[CACHED]) - 1
     if slower > _TRACE_COSTS:
@@ -235,42 +243,42 @@ def _window(window: _Json) -> dict[str, Any]:
 
 def _in_passing(ended: ProfileRun) -> dict[str, Any]:
     """The probe's own split of a step, without intervals; {} where there is none."""
-    found = step_split(ended.summaries)
-    if found is None or found.step_s <= 0:
+    split = step_split(ended.summaries)
+    if split is None or split.step_s <= 0:
         return {}
     first = next(trainings(ended.summaries))
     loaders = [loader for _, loader in first.members]
     return {
         "depth": "L0",
-        "ranks": found.ranks,
+        "ranks": split.ranks,
         "workers": round(max(loader["started_workers"] for loader in loaders)),
         "steps": int(sum(total(loader, "batches") for loader in loaders)),
-        "step": {"value": found.step_s, "low": None, "high": None},
+        "step": {"value": split.step_s, "low": None, "high": None},
         "parts": [
             {"name": name, "part_of": part_of, "value": value, "low": None, "high": None}
-            | {"share": value / found.step_s}
-            for name, part_of, value in _passing_parts(found)
+            | {"share": value / split.step_s}
+            for name, part_of, value in _passing_parts(split)
         ],
-        "au": found.au,
+        "au": split.au,
     }
 
 
-def _passing_parts(found: StepSplit) -> Iterator[tuple[str, str | None, float]]:
-    yield "computing", None, found.computing_s
-    yield "communicating", None, found.communicating_s + found.slow_rank_s
-    yield "slow rank", "communicating", found.slow_rank_s
-    yield "data", None, found.data_s
+def _passing_parts(split: StepSplit) -> Iterator[tuple[str, str | None, float]]:
+    yield "computing", None, split.computing_s
+    yield "communicating", None, split.communicating_s + split.slow_rank_s
+    yield "slow rank", "communicating", split.slow_rank_s
+    yield "data", None, split.data_s
     for name in ("fetch", "cores", "preparation", "starting"):
-        yield name, "data", found.parts[name]
-    yield "no core", None, found.crowded_s
-    yield "other", None, found.other_s
+        yield name, "data", split.parts[name]
+    yield "no core", None, split.crowded_s
+    yield "other", None, split.other_s
 
 
 def _why_not(ended: ProfileRun) -> str:
     """Return the reason of the process that came furthest."""
     if not ended.windows:
         return "no Python process with torch ran under the probe (PYTHONPATH was replaced?)"
-    furthest = max(ended.windows, key=lambda one: int(one["requests"]))
+    furthest = max(ended.windows, key=lambda window: int(window["requests"]))
     return str(furthest["why_not"] or "every window had a validation in it")
 
 

@@ -79,16 +79,16 @@ def options(header: Mapping[str, str | None], source: str, limits: ProfileLimits
     if "hetjob" in header:
         raise InputError(source, "is a heterogeneous job: profile one of its parts")
     minutes = f"--time={_minutes(header.get('time'), source, limits)}"
-    found = [minutes, "--no-requeue", "--mail-type=NONE"]
+    argv = [minutes, "--no-requeue", "--mail-type=NONE"]
     array = header.get("array")
     if array is not None:
         first = re.match(r"\d+", array)
-        found.append(f"--array={first[0] if first else 0}")
+        argv.append(f"--array={first[0] if first else 0}")
     export = header.get("export")
     if export is not None and export.upper() != "ALL":
         own = [] if export.upper() in ("NONE", "NIL") else [export]
-        found.append(f"--export={','.join([*own, *VARIABLES])}")
-    return found
+        argv.append(f"--export={','.join([*own, *VARIABLES])}")
+    return argv
 
 
 def _minutes(own: str | None, source: str, limits: ProfileLimits) -> int:
@@ -98,15 +98,15 @@ def _minutes(own: str | None, source: str, limits: ProfileLimits) -> int:
     if own is None:
         return needed
     try:
-        given = parse_minutes(own)
+        minutes = parse_minutes(own)
     except ValueError as error:
         raise InputError(source, f"--time: {error}") from None
-    return needed if given is None else max(1, min(needed, ceil(given)))
+    return needed if minutes is None else max(1, min(needed, ceil(minutes)))
 
 
 def _submitted(argv: list[str], env: Mapping[str, str]) -> str:
-    said = _command(argv, env)
-    return said.strip().partition(";")[0].splitlines()[-1]
+    output = _command(argv, env)
+    return output.strip().partition(";")[0].splitlines()[-1]
 
 
 def _command(argv: list[str], env: Mapping[str, str] | None = None) -> str:
@@ -139,20 +139,20 @@ def _until_over(job: str, scontrol: str) -> str:
         time.sleep(pause_s)
         pause_s = min(_SLOWER * pause_s, _MOST_S)
         try:
-            told = _command([scontrol, "show", "job", "-o", job])
+            output = _command([scontrol, "show", "job", "-o", job])
         except SlurmError as error:
             if "Invalid job id" in error.output:
                 return "ended"
             continue  # slurmctld is away for a while
-        states = set(re.findall(r"JobState=(\w+)", told))
+        states = set(re.findall(r"JobState=(\w+)", output))
         if states and all(map(_OVER.match, states)):
-            return _how(job, states, told)
+            return _how(job, states, output)
 
 
-def _how(job: str, states: set[str], told: str) -> str:
+def _how(job: str, states: set[str], output: str) -> str:
     if states == {"COMPLETED"}:
         return "ended"
-    code = re.search(r"ExitCode=(\d+:\d+)", told)
+    code = re.search(r"ExitCode=(\d+:\d+)", output)
     return f"ended as {', '.join(sorted(states))} (job {job}, exit {code[1] if code else '?'})"
 
 

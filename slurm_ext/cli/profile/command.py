@@ -104,12 +104,12 @@ def _ran(argv: list[str], limits: "ProfileLimits", args: argparse.Namespace) -> 
 
 def _seconds(text: str) -> float:
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
-        found = 0.0
-    if not 1 <= found <= 86400:
+        seconds = 0.0
+    if not 1 <= seconds <= 86400:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 1 to 86400")
-    return found
+    return seconds
 
 
 def _count(text: str) -> int:

@@ -32,9 +32,9 @@ def check(argv: Sequence[str], script: str | None) -> None:
     Raises UsageError, InputError.
     """
     if script is not None:
-        found = _REPLACES_PATH.search(script)
-        if found:
-            line = script.count("\n", 0, found.end()) + 1
+        replaced = _REPLACES_PATH.search(script)
+        if replaced:
+            line = script.count("\n", 0, replaced.end()) + 1
             why = "replaces PYTHONPATH, which brings dlqueue in: write PYTHONPATH=...:$PYTHONPATH"
             raise InputError(argv[0], why, line=line)
     elif _PYTHON.fullmatch(PurePath(argv[0]).name):

@@ -45,5 +45,5 @@ def _chart(document: Mapping[str, Any]) -> Chart | None:
         about="Each point is one window: the mean of its steps, of the mean normal step.",
         x="seconds since the training began",
         y="step",
-        series=[one for one in series if one.points],
+        series=[line for line in series if line.points],
     )

@@ -89,23 +89,23 @@ def run_folder(parent: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def left(folder: Path, how: str, said: str = "") -> ProfileRun:
+def left(folder: Path, how: str, remark: str = "") -> ProfileRun:
     """Files that a run's processes left in its folder; one that cannot be used counts as none."""
     from slurm_ext.node.record.summaries import collect
 
-    found = collect(str(folder), os.geteuid(), time.monotonic() + _READ_S)
+    collected = collect(str(folder), os.geteuid(), time.monotonic() + _READ_S)
     paths = sorted(folder.glob("windows-*.json"))[:_MOST_FILES]
     documents = [document for path in paths if (document := _document(path)) is not None]
-    return ProfileRun(documents, found.summaries, how, said)
+    return ProfileRun(documents, collected.summaries, how, remark)
 
 
 def _document(path: Path) -> dict[str, Any] | None:
     """The windows of one process; None for what is not one of version 1."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         if path.stat().st_size <= _MOST_BYTES:
-            found = json.loads(path.read_bytes())
-            if found["v"] == 1 and all(map(_is_window, found["windows"])):
-                return dict(found)
+            document = json.loads(path.read_bytes())
+            if document["v"] == 1 and all(map(_is_window, document["windows"])):
+                return dict(document)
     return None
 
 

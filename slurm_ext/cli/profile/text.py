@@ -56,7 +56,7 @@ def _ordered(parts: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     for part in parts:
         if part["part_of"] is None:
             yield part
-            yield from (one for one in parts if one["part_of"] == part["name"])
+            yield from (child for child in parts if child["part_of"] == part["name"])
 
 
 def _part(part: Mapping[str, Any]) -> str:
@@ -79,8 +79,8 @@ def _ms(seconds: float) -> str:
 def _kept(document: Mapping[str, Any]) -> Iterator[str]:
     saves, files = document["saves"], document["files"]
     if saves:
-        told = ", ".join(f"{name} {count}" for name, count in sorted(saves.items()))
-        yield f"not saved:   {told}"
+        names = ", ".join(f"{name} {count}" for name, count in sorted(saves.items()))
+        yield f"not saved:   {names}"
     if files.get("written"):
         yield f"not written: {files['written']} files went into the run's own folder, now removed"
     if files.get("spared"):

@@ -19,7 +19,7 @@ Series = dict[str, list[list[float]]]
 
 def traced_series(entered: Sequence[Mapping[str, Any]]) -> Series:
     """Series of EXPOSED, of each kind of collective, of HIDDEN and of SLOW; {}: no trace."""
-    ranks = [[w["sent"] for w in one["windows"] if w["kind"] == TRACED] for one in entered]
+    ranks = [[w["sent"] for w in rank["windows"] if w["kind"] == TRACED] for rank in entered]
     if not all(any(windows) for windows in ranks):
         return {}
     means: Windows = [

@@ -104,7 +104,7 @@ class Allocator(NodeLoop[ControlledJob]):
     def _admit(self, running: tuple[RunningJob, ...], machine: Machine) -> dict[str, ControlledJob]:
         """The jobs that may be controlled, with what they say by now."""
         self.left_alone = {}
-        found = {}
+        admitted = {}
         for running_job in running:
             key = running_job.job.key
             why_not = self._refused.get(key) or machine.why_not(running_job)
@@ -119,8 +119,8 @@ class Allocator(NodeLoop[ControlledJob]):
             except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError):
                 self.left_alone[key] = "its summaries are not what the probe writes"
                 continue
-            found[key] = self.here[key] = job
-        return found
+            admitted[key] = self.here[key] = job
+        return admitted
 
     def _controlled(self, running: RunningJob) -> ControlledJob:
         return ControlledJob(running.job, self._keep, self._pace, lends=self._lends)

@@ -60,13 +60,13 @@ class SpooledJobs:
         """Every job that runs, with its live summaries."""
         keys = self.keys()
         self._known = {key: job for key, job in self._known.items() if key in keys}
-        found = []
+        jobs = []
         for key in sorted(keys):
             job = self._known.get(key) or _job(self.spool, key)
             if job is not None:
                 self._known[key] = job
-                found.append(_running(job))
-        return tuple(found)
+                jobs.append(_running(job))
+        return tuple(jobs)
 
 
 def alive(pid: object) -> bool:
@@ -79,10 +79,10 @@ def alive(pid: object) -> bool:
 
 
 def _job(spool: Spool, key: str) -> SpooledJob | None:
-    known = state.load(spool, key, "json")
-    if known is None or known.get("boot_id") != state.boot_id():
+    saved = state.load(spool, key, "json")
+    if saved is None or saved.get("boot_id") != state.boot_id():
         return None
-    identity, allocation = known["identity"], known.get("allocation") or {}
+    identity, allocation = saved["identity"], saved.get("allocation") or {}
     job_id, _ = split_key(key)
     cpus = allocation.get("cpus")
     why_not = None
@@ -98,15 +98,15 @@ def _job(spool: Spool, key: str) -> SpooledJob | None:
         cpus=cpus or 0,
         gpus=len(allocation.get("gpus") or ()),
         why_not=why_not,
-        lends=known.get("lends") is True,
-        keeps=known.get("keeps") is True,
+        lends=saved.get("lends") is True,
+        keeps=saved.get("keeps") is True,
         account=identity.get("account"),
     )
 
 
 def _running(job: SpooledJob) -> RunningJob:
-    found = collect(job.run_dir, job.place.uid, time.monotonic() + LOOK_S)
-    live = [s for s in found.summaries if not s.get("finished") and alive(s.get("pid"))]
+    summaries = collect(job.run_dir, job.place.uid, time.monotonic() + LOOK_S)
+    live = [s for s in summaries.summaries if not s.get("finished") and alive(s.get("pid"))]
     word = _noted(job, "lend", 1)
     return RunningJob(
         job=job,

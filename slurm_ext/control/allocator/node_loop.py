@@ -62,8 +62,8 @@ class NodeLoop(ControlLoop, Generic[JobT]):
         for key in gone:
             self._leaving[key] = self.here.pop(key)
         self._see_off()
-        known = self._jobs.keys()
-        self._refused = {key: why for key, why in self._refused.items() if key in known}
+        keys = self._jobs.keys()
+        self._refused = {key: why for key, why in self._refused.items() if key in keys}
         return bool(gone)
 
     def _seen_off(self) -> bool:

@@ -69,7 +69,7 @@ class CoScheduler(ControlLoop):
         *,
         slowdowns: Callable[[], SpeedPredictor],
         monitor: SpeedMonitor,
-        held: HeldMemory = lambda _: 0.0,
+        held_bytes: HeldMemory = lambda _: 0.0,
         action_log: ActionLog | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -84,7 +84,7 @@ class CoScheduler(ControlLoop):
         self._given_up: set[str] = set()
         self._said: dict[str, str] = {}
         self._holds = BeginTimeHolds(settings, client, state, memory)
-        self._held = lambda key: max(held(key), memory.held_bytes.get(key, 0.0))
+        self._held = lambda key: max(held_bytes(key), memory.held_bytes.get(key, 0.0))
 
     def round(self) -> tuple[PlacementAction, ...]:
         """Look, decide, act; what becomes of each waiting job. Raises SlurmError."""
@@ -271,7 +271,7 @@ def make(settings: Settings, client: SlurmClient, state: LoopState) -> CoSchedul
         monitor=SpeedMonitor(
             live, memory.solo_rates, settings["sharing.patience_s"], memory.held_bytes
         ),
-        held=slowdowns.held,
+        held_bytes=slowdowns.held,
         action_log=ActionLog(settings.state_dir, "pair") if state.writes else None,
     )
 

@@ -44,7 +44,7 @@ class PairMemory:
             holds={job: BeginTimeHold(**hold) for job, hold in body["leases"].items()},
             cooldowns=cooldowns_from_json(body["grudges"]),
             solo_rates={key: float(rate) for key, rate in body["solo_rates"].items()},
-            held_bytes={key: float(held) for key, held in body.get("held_bytes", {}).items()},
+            held_bytes={key: float(size) for key, size in body.get("held_bytes", {}).items()},
         )
 
 

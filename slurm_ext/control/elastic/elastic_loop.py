@@ -90,12 +90,12 @@ class ElasticLoop:
 
     def _given_back(self, job: JobInfo) -> PlannedAction:
         """Plan the size that its user wrote, on as many nodes."""
-        asked = self._asked[str(job.job_id)]
-        own = Resizable(info=job, least=asked["gpus"], most=asked["gpus"])
-        per_node = max(1, -(-asked["gpus"] // asked["nodes"]))
+        request = self._asked[str(job.job_id)]
+        own = Resizable(info=job, least=request["gpus"], most=request["gpus"])
+        per_node = max(1, -(-request["gpus"] // request["nodes"]))
         pool = ElasticPool(partition=job.partition, per_node=per_node, gpus=0, jobs=[own])
         why = "at this size it waits for a limit of its account, QOS or partition"
-        return self._planned(own, asked["gpus"], pool, why)
+        return self._planned(own, request["gpus"], pool, why)
 
     def _look(
         self, jobs: Sequence[JobInfo], ours: Sequence[int]
@@ -168,7 +168,7 @@ class ElasticLoop:
         return replace(resize, done=done, restarts=False, starts=True)
 
     def _planned(self, resizable: Resizable, gpus: int, pool: ElasticPool, why: str) -> Resize:
-        asked = self._asked.get(resizable.name) or requested_size(resizable.info)
+        request = self._asked.get(resizable.name) or requested_size(resizable.info)
         words = f"{resizable.gpus}->{gpus} GPUs"
         return Resize(
             subject=resizable.name,
@@ -177,8 +177,8 @@ class ElasticLoop:
             why=why,
             before={"gpus": resizable.gpus},
             after={"gpus": gpus},
-            shape=shape_of(asked, gpus, pool.per_node),
-            asked=asked,
+            shape=shape_of(request, gpus, pool.per_node),
+            asked=request,
             restarts=resizable.runs,
         )
 
@@ -222,14 +222,14 @@ class ElasticLoop:
         for pool in pools:
             for resizable in pool.jobs:
                 name = resizable.name
-                asked = self._asked[name]["gpus"] if name in self._asked else resizable.gpus
+                gpus = self._asked[name]["gpus"] if name in self._asked else resizable.gpus
                 if resizable.runs:
                     continue
                 if name in self._wanted:
-                    planned.append(self._started(resizable, asked, pool))
-                elif asked != resizable.gpus:
+                    planned.append(self._started(resizable, gpus, pool))
+                elif gpus != resizable.gpus:
                     planned.append(
-                        self._planned(resizable, asked, pool, "sizes are its user's again")
+                        self._planned(resizable, gpus, pool, "sizes are its user's again")
                     )
         return planned
 
@@ -253,12 +253,12 @@ def _shares(
     pool: ElasticPool, divided_jobs: Sequence[Resizable], wanted: Mapping[str, int]
 ) -> UserShares:
     """Users of the pool's jobs; those that are not divided keep their GPUs, or will have them."""
-    held = Counter[str]()
+    gpus = Counter[str]()
     for resizable in pool.jobs:
         if resizable not in divided_jobs:
-            held[resizable.user] += wanted.get(resizable.name, resizable.gpus)
+            gpus[resizable.user] += wanted.get(resizable.name, resizable.gpus)
     users = {resizable.name: resizable.user for resizable in pool.jobs}
-    return UserShares(user_of=users, most=pool.most, held=held)
+    return UserShares(user_of=users, most=pool.most, held=gpus)
 
 
 def _elastic(resizable: Resizable, reports: Mapping[str, GoodputReport | None]) -> ElasticJob:

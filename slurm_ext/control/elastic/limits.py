@@ -48,17 +48,17 @@ class ElasticLimits:
             return
 
     def within(
-        self, pool: ElasticPool, asked: Mapping[str, RequestedSize], every: Sequence[JobInfo]
+        self, pool: ElasticPool, requests: Mapping[str, RequestedSize], every: Sequence[JobInfo]
     ) -> ElasticPool:
         """Return the pool with bounds that the limits allow; `every` job counts for its user."""
-        jobs = [self._bounded(job, asked.get(job.name)) for job in pool.jobs]
+        jobs = [self._bounded(job, requests.get(job.name)) for job in pool.jobs]
         return replace(pool, jobs=jobs, most=self._most(pool, every))
 
-    def over(self, jobs: Iterable[JobInfo], asked: Mapping[str, RequestedSize]) -> list[JobInfo]:
+    def over(self, jobs: Iterable[JobInfo], requests: Mapping[str, RequestedSize]) -> list[JobInfo]:
         """Return resized jobs that wait for a limit, by Slurm's own word, and remember them."""
-        over = [job for job in jobs if _waits_for_limit(job) and str(job.job_id) in asked]
+        over = [job for job in jobs if _waits_for_limit(job) and str(job.job_id) in requests]
         self.limited |= {str(job.job_id) for job in over}
-        return [job for job in over if asked[str(job.job_id)]["gpus"] != job.gpus]
+        return [job for job in over if requests[str(job.job_id)]["gpus"] != job.gpus]
 
     def _most(self, pool: ElasticPool, every: Sequence[JobInfo]) -> dict[str, int]:
         """GPUs that limits on the sum of a user's jobs leave his jobs in this pool."""
@@ -74,8 +74,8 @@ class ElasticLimits:
         names = [self._qos[job.partition]] if job.partition in self._qos else []
         return self._allowances.of(job, names) if self._allowances else None
 
-    def _bounded(self, job: Resizable, asked: RequestedSize | None) -> Resizable:
-        info, size = job.info, (asked or requested_size(job.info))["gpus"]
+    def _bounded(self, job: Resizable, request: RequestedSize | None) -> Resizable:
+        info, size = job.info, (request or requested_size(job.info))["gpus"]
         allowance = self._allowance(info)
         if job.name in self.limited or (self._enforced and allowance is None):
             most = size
@@ -95,29 +95,29 @@ def _held_by(job: JobInfo, every: Iterable[JobInfo], ours: Set[int]) -> int:
     )
 
 
-def most_gpus(job: JobInfo, asked: int, allowance: JobAllowance) -> int:
+def most_gpus(job: JobInfo, request: int, allowance: JobAllowance) -> int:
     """Most GPUs within the limits; as many as its user asked for are always allowed.
 
     CPUs and memory grow with the GPUs. What cannot be computed allows nothing more.
     """
-    return max(asked, min(_bounds(job, asked, allowance), default=1 << 30))
+    return max(request, min(_bounds(job, request, allowance), default=1 << 30))
 
 
-def _bounds(job: JobInfo, asked: int, allowance: JobAllowance) -> Iterator[int]:
-    minutes, now = job.time_limit_minutes, job.gpus or asked
+def _bounds(job: JobInfo, request: int, allowance: JobAllowance) -> Iterator[int]:
+    minutes, now = job.time_limit_minutes, job.gpus or request
     if allowance.by_other_means:
-        yield asked
+        yield request
     if allowance.max_gpus is not None:
         yield allowance.max_gpus
     if allowance.max_gpu_minutes is not None:
-        yield allowance.max_gpu_minutes // minutes if minutes else asked
+        yield allowance.max_gpu_minutes // minutes if minutes else request
     if allowance.max_cpus is not None:
         yield allowance.max_cpus * now // max(job.cpus or 1, 1)
     if allowance.max_mem_mib is not None:
         yield allowance.max_mem_mib * now // max(job.mem_mib or 1, 1)
     if allowance.max_cpu_minutes is not None:
         used = (job.cpus or 1) * (minutes or 0)
-        yield allowance.max_cpu_minutes * now // used if used else asked
+        yield allowance.max_cpu_minutes * now // used if used else request
 
 
 def _waits_for_limit(job: JobInfo) -> bool:

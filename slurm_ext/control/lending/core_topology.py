@@ -21,10 +21,10 @@ def memory_nodes(sysfs: str = NODES) -> dict[int, int]:
 
 def siblings(sysfs: str = CPUS) -> dict[int, frozenset[int]]:
     """Hardware threads that share a core with others, each with all of them, itself included."""
-    found = {}
+    by_core = {}
     for path in Path(sysfs).glob("cpu[0-9]*/topology/thread_siblings_list"):
         with suppress(OSError, ValueError):
             threads = parse_cores(path.read_text())
             if len(threads) > 1:
-                found[int(path.parts[-3].removeprefix("cpu"))] = threads
-    return found
+                by_core[int(path.parts[-3].removeprefix("cpu"))] = threads
+    return by_core

@@ -81,18 +81,20 @@ class Lender(NodeLoop[WatchedJob]):
         """The jobs that may lend or borrow, with what they do by now."""
         self.left_alone = {}
         now_s, lenders = time.monotonic(), self._lenders()
-        found = {}
-        for one in running:
-            key = one.job.key
-            job = self.here.get(key) or WatchedJob(one.job, self._keep, self._rules)
+        watched = {}
+        for seen_job in running:
+            key = seen_job.job.key
+            job = self.here.get(key) or WatchedJob(seen_job.job, self._keep, self._rules)
             why_not = (
-                self._refused.get(key) or one.job.why_not or self._looked(job, one, now_s, lenders)
+                self._refused.get(key)
+                or seen_job.job.why_not
+                or self._looked(job, seen_job, now_s, lenders)
             )
             if why_not is None:
-                found[key] = self.here[key] = job
+                watched[key] = self.here[key] = job
             else:
                 self.left_alone[key] = why_not
-        return self._apart(found)
+        return self._apart(watched)
 
     def _looked(
         self, job: WatchedJob, running: RunningJob, now_s: float, lenders: set[str]
@@ -106,14 +108,14 @@ class Lender(NodeLoop[WatchedJob]):
             return "its summaries are not what the probe writes"
         return None if job.cores else "Slurm gave it no cores of its own (ConstrainCores)"
 
-    def _apart(self, found: dict[str, WatchedJob]) -> dict[str, WatchedJob]:
+    def _apart(self, watched: dict[str, WatchedJob]) -> dict[str, WatchedJob]:
         """Without the jobs that are on the same cores: there the kernel shares them already."""
-        twice = own_cores_overlap(list(found.values()))
-        for key, job in list(found.items()):
+        twice = own_cores_overlap(list(watched.values()))
+        for key, job in list(watched.items()):
             if twice & (job.cores or frozenset()):
                 self.left_alone[key] = "it has its cores together with another job"
-                del found[key]
-        return found
+                del watched[key]
+        return watched
 
     def _lenders(self) -> set[str]:
         """Jobs with a lent core, or a hardware thread beside one."""
@@ -138,7 +140,7 @@ class Lender(NodeLoop[WatchedJob]):
         if not self.settings["control.may_use_idle_cpus"] or len(watched) < len(running):
             return frozenset()
         node = running[0].job.place.node if running else ""
-        view = self._slurm.look(node, frozenset(one.job.key for one in running))
+        view = self._slurm.look(node, frozenset(job.job.key for job in running))
         taken = frozenset().union(*(job.cores or frozenset() for job in watched.values()))
         idle = sorted(frozenset(range(os.cpu_count() or 1)) - taken)
         return frozenset(idle[: view.idle_cpus])

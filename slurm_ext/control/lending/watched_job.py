@@ -123,8 +123,8 @@ class WatchedJob:
             taken_back = not self.borrowed <= cores
             self.borrowed = cores
             self._note()
-            each = -(-len(cores) // max(1, len(self.pids)))
-            gate.set_lent(self.job.run_dir, each, cores, uid=self.job.place.uid)
+            by_process = -(-len(cores) // max(1, len(self.pids)))
+            gate.set_lent(self.job.run_dir, by_process, cores, uid=self.job.place.uid)
             if taken_back:
                 self._cpus.restore()
         if self.workers and self.cores is not None:
@@ -198,10 +198,10 @@ class WatchedJob:
 
 def own_cores_overlap(jobs: Sequence[WatchedJob]) -> frozenset[int]:
     """Cores that Slurm gave to more than one of these jobs: nobody's to lend."""
-    seen: set[int] = set()
+    taken: set[int] = set()
     twice: set[int] = set()
     for job in jobs:
         cores = job.cores or frozenset()
-        twice |= seen & cores
-        seen |= cores
+        twice |= taken & cores
+        taken |= cores
     return frozenset(twice)

@@ -143,12 +143,12 @@ class LoopRunner:
     def _report(self, error: Exception) -> None:
         text = f"{type(error).__name__}: {error}"
         if text not in self._reported:
-            known = isinstance(error, DlqueueError | OSError)  # they name what is wrong themselves
+            named = isinstance(error, DlqueueError | OSError)  # they name what is wrong themselves
             self._log.warning(
                 "this round failed, the next in %g s: %s",
                 self._wait_s(),
-                error if known else text,
-                exc_info=not known,
+                error if named else text,
+                exc_info=not named,
             )
         self._reported.add(text)
 

@@ -32,12 +32,12 @@ class Advice:
     option: str = ""  # to set, in the words of the program's framework
 
 
-def ordered(found: Iterable[Advice]) -> Iterator[Advice]:
+def ordered(unordered: Iterable[Advice]) -> Iterator[Advice]:
     """Largest removable seconds first; among those that are alike, the cheapest."""
-    left = sorted(found, key=lambda one: -one.removable_s)
+    left = sorted(unordered, key=lambda advice: -advice.removable_s)
     while left:
-        alike = [one for one in left if one.removable_s >= ALIKE * left[0].removable_s]
-        first = min(alike, key=lambda one: one.cost)
+        alike = [advice for advice in left if advice.removable_s >= ALIKE * left[0].removable_s]
+        first = min(alike, key=lambda advice: advice.cost)
         left.remove(first)
         yield first
 
@@ -45,14 +45,14 @@ def ordered(found: Iterable[Advice]) -> Iterator[Advice]:
 def as_json(advice: Advice, *, steps: float | None = None) -> dict[str, Any]:
     """Plain values; seconds are those of a run with so many steps, null of a prediction."""
     low_s, high_s = advice.low_s, advice.high_s
-    known = steps is not None and low_s is not None and high_s is not None
+    countable = steps is not None and low_s is not None and high_s is not None
     return {
         "word": advice.word,
         "action": advice.action,
         "share": round(advice.share, 4),
         "removable_s": None if steps is None else round(advice.removable_s * steps, 3),
-        "interval_s": [round(one * (steps or 0.0), 3) for one in (low_s or 0.0, high_s or 0.0)]
-        if known
+        "interval_s": [round(end_s * (steps or 0.0), 3) for end_s in (low_s or 0.0, high_s or 0.0)]
+        if countable
         else None,
         "cost": advice.cost.name.lower(),
         "next": advice.next,

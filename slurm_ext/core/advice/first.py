@@ -19,18 +19,20 @@ def first_advice(facts: TrainingFacts) -> list[Advice]:
     """Advice that is worth following, the first one first; empty where nothing is to be gained."""
     if facts.measured_s < LEAST_S or facts.step_s <= 0:
         return []
-    found = (*loader_advice(facts), *rank_advice(facts), *_accelerator(facts))
-    worth = [one for one in found if one.removable_s >= _floor(one.word) * facts.step_s]
+    every = (*loader_advice(facts), *rank_advice(facts), *_accelerator(facts))
+    worth = [advice for advice in every if advice.removable_s >= _floor(advice.word) * facts.step_s]
     loader = facts.loader
     if loader is not None and loader.stays:
-        worth = [one for one in worth if not one.action.startswith(("more_workers", "load_in"))]
-    return [_complete(one, facts) for one in ordered(worth)]
+        worth = [
+            advice for advice in worth if not advice.action.startswith(("more_workers", "load_in"))
+        ]
+    return [_complete(advice, facts) for advice in ordered(worth)]
 
 
-def _complete(one: Advice, facts: TrainingFacts) -> Advice:
+def _complete(advice: Advice, facts: TrainingFacts) -> Advice:
     """The advice with its share of the step and the option to set."""
-    share = min(1.0, one.removable_s / facts.step_s)
-    return replace(one, share=share, option=option_of(one, facts.frameworks))
+    share = min(1.0, advice.removable_s / facts.step_s)
+    return replace(advice, share=share, option=option_of(advice, facts.frameworks))
 
 
 def _floor(word: str) -> float:

@@ -34,7 +34,7 @@ def advice_of(record: _Json, beside: Sequence[_Json] = ()) -> list[dict[str, Any
     facts = facts_of(record, beside)
     if facts is None:
         return []
-    return [as_json(one, steps=facts.steps) for one in first_advice(facts)]
+    return [as_json(advice, steps=facts.steps) for advice in first_advice(facts)]
 
 
 def facts_of(record: _Json, beside: Sequence[_Json] = ()) -> TrainingFacts | None:
@@ -104,21 +104,25 @@ def _workers(run: LoaderRun, loader: _Json) -> WorkerFacts:
 
 def _flat(rates: Sequence[_Json]) -> bool | None:
     """True if more workers brought no more; None where no two counts were far enough apart."""
-    found = sorted((one["workers"], one["samples_per_s"]) for one in rates if one["workers"] > 0)
-    if len(found) < 2 or found[-1][0] < TWICE * found[0][0]:
+    trials = sorted(
+        (trial["workers"], trial["samples_per_s"]) for trial in rates if trial["workers"] > 0
+    )
+    if len(trials) < 2 or trials[-1][0] < TWICE * trials[0][0]:
         return None
-    return bool(max([rate for _, rate in found[1:]]) < FLAT * found[0][1])
+    return bool(max([rate for _, rate in trials[1:]]) < FLAT * trials[0][1])
 
 
 def _ranks(
     record: _Json, parts: StepSplit, summaries: Sequence[_Json], loader: _Json
 ) -> RankFacts | None:
     """Exposed communication and skew, with the buckets of any rank that has them."""
-    said = next((one for s in summaries if (one := s.get("communication"))), None)
-    if said is None:
+    communication = next((one for s in summaries if (one := s.get("communication"))), None)
+    if communication is None:
         return None
     nodes = record["allocation"].get("num_nodes") or 1
-    syncs = (said.get("per_step") or 0.0) * total(loader, "steps") / total(loader, "batches")
+    syncs = (
+        (communication.get("per_step") or 0.0) * total(loader, "steps") / total(loader, "batches")
+    )
     slower = stragglers(windows_of(summaries))
     rank = slower.rank
     slow = {} if rank is None else next(s for s in summaries if s.get("rank") == rank)
@@ -128,11 +132,11 @@ def _ranks(
         slow_rank=rank,
         moves=slower.kind is Straggling.MOVING,
         slow_node=slow.get("host") if nodes > 1 else None,
-        comm_s=(said.get("comm_s") or 0.0) * syncs,
-        overlap_s=(said.get("overlap_s") or 0.0) * syncs,
-        backward_s=(said.get("backward_s") or 0.0) * syncs,
-        buckets=said.get("bucket_bytes") or (),
-        backend=said.get("backend"),
+        comm_s=(communication.get("comm_s") or 0.0) * syncs,
+        overlap_s=(communication.get("overlap_s") or 0.0) * syncs,
+        backward_s=(communication.get("backward_s") or 0.0) * syncs,
+        buckets=communication.get("bucket_bytes") or (),
+        backend=communication.get("backend"),
         nodes=nodes,
         fits_one_node=nodes > 1 and _fits_one_node(record, nodes),
     )
@@ -156,9 +160,11 @@ def _busy(record: _Json, run: LoaderRun, parts: StepSplit, batches: float) -> fl
     """Share of the loop's time that the accelerator worked; None: nobody counted."""
     if run.emulated:
         return max(0.0, parts.computing_s - (run.main_cpu_s or 0.0) * run.batch_size) / parts.step_s
-    counters = [one for one in record.get("counters") or () if one.get("name") == "gpu_util"]
-    known = [one["value"] for one in counters if one.get("value") is not None]
+    counters = [
+        counter for counter in record.get("counters") or () if counter.get("name") == "gpu_util"
+    ]
+    values = [counter["value"] for counter in counters if counter.get("value") is not None]
     elapsed_s = (record.get("times") or {}).get("elapsed_s")
-    if not known or not elapsed_s:
+    if not values or not elapsed_s:
         return None
-    return float(min(1.0, sum(known) / len(known) * elapsed_s / (parts.step_s * batches)))
+    return float(min(1.0, sum(values) / len(values) * elapsed_s / (parts.step_s * batches)))

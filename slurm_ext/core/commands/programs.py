@@ -52,7 +52,7 @@ def _words_before(text: str, end: str) -> Iterator[str]:
 
 
 def _followers(pattern: re.Pattern[str], text: str, most: int) -> Iterator[str]:
-    return (found[1] for found in islice(pattern.finditer(text), most))
+    return (match[1] for match in islice(pattern.finditer(text), most))
 
 
 def _moved(folder: str, path: str) -> str:

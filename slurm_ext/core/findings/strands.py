@@ -40,24 +40,24 @@ class Strand(NamedTuple):
 def strands(summary: _Json) -> list[Strand]:
     """The loaders of a process that delivered anything: those that steps used, then the largest."""
     weighed = [
-        Strand(total(one, "steps") > 0, samples, [one])
-        for one in summary.get("loaders") or ()
-        if (samples := total(one, "samples")) > 0
+        Strand(total(loader, "steps") > 0, samples, [loader])
+        for loader in summary.get("loaders") or ()
+        if (samples := total(loader, "samples")) > 0
     ]
-    weighed.sort(key=lambda one: one[:2], reverse=True)
-    training = [one.loaders[0] for one in weighed if one.stepped]
+    weighed.sort(key=lambda strand: strand[:2], reverse=True)
+    training = [strand.loaders[0] for strand in weighed if strand.stepped]
     if len(training) > 1 and at_once(summary, training):
         return [weighed[0]._replace(loaders=_beside(training))]
     return _by_model(weighed) if len(training) > 1 else weighed
 
 
 def _by_model(weighed: list[Strand]) -> list[Strand]:
-    found: list[Strand] = []
-    for one in weighed:
-        same = (other for other in found if _one_model(other.loaders[0], one.loaders[0]))
+    by_model: list[Strand] = []
+    for strand in weighed:
+        same = (other for other in by_model if _one_model(other.loaders[0], strand.loaders[0]))
         other = next(same, None)
-        found.append(one) if other is None else other.loaders.extend(one.loaders)
-    return found
+        by_model.append(strand) if other is None else other.loaders.extend(strand.loaders)
+    return by_model
 
 
 def seconds(summary: _Json, strand: Sequence[_Json]) -> float:
@@ -70,19 +70,21 @@ def at_once(summary: _Json, loaders: Sequence[_Json]) -> bool:
     """Return True if these loaders of a process cannot have run one after the other."""
     lived_s = (summary.get("ended_s") or 0.0) - (summary.get("started_s") or 0.0)
     if any(total(loader, "steps") for loader in loaders):
-        lived_s -= sum([total(one, "wall_s") for one in _evaluating(summary, loaders)])
+        lived_s -= sum([total(loader, "wall_s") for loader in _evaluating(summary, loaders)])
     return 0 < AT_ONCE * lived_s < sum([total(loader, "wall_s") for loader in loaders])
 
 
 def _evaluating(summary: _Json, loaders: Sequence[_Json]) -> list[_Json]:
     """Loaders without a step, whose time is not that of those which train."""
-    others = [one for one in summary.get("loaders") or () if all(one is not ld for ld in loaders)]
-    return [one for one in others if not total(one, "steps")]
+    others = [
+        loader for loader in summary.get("loaders") or () if all(loader is not ld for ld in loaders)
+    ]
+    return [loader for loader in others if not total(loader, "steps")]
 
 
 def _beside(training: Sequence[_Json]) -> list[_Json]:
     """Of loaders that run together, those that count: of zipped ones the largest alone."""
-    alone = [one for one in training if _steps_alone(one)]
+    alone = [loader for loader in training if _steps_alone(loader)]
     return alone if alone and alone[0] is training[0] else [training[0]]
 
 

@@ -20,16 +20,16 @@ def used_cores(record: _Json) -> float | None:
     elapsed_s = (record.get("times") or {}).get("elapsed_s")
     counters = record.get("counters") or ()
     counted = [c.get("value") for c in counters if c.get("name") in _CPU]
-    known = [value for value in counted if value is not None]
-    if not elapsed_s or not known:
+    measured = [value for value in counted if value is not None]
+    if not elapsed_s or not measured:
         return None
-    mean, allocation = sum(known) / elapsed_s, record["allocation"]
+    mean, allocation = sum(measured) / elapsed_s, record["allocation"]
     stretch_s = max(STRETCH_S, STRETCH_SHARE * elapsed_s)
     busiest = _busiest(record.get("timeline") or {}, stretch_s)
     cores = UNSEEN * mean if busiest is None else max(mean, busiest)
     tasks = -(-(allocation.get("num_tasks") or 1) // (allocation.get("num_nodes") or 1))
-    each = cores / max(1, tasks)
-    return float(each) if isfinite(each) and each >= 0 else None
+    by_task = cores / max(1, tasks)
+    return float(by_task) if isfinite(by_task) and by_task >= 0 else None
 
 
 def _busiest(timeline: _Json, stretch_s: float) -> float | None:

@@ -25,6 +25,8 @@ def is_price(item: object) -> bool:
 
 def hour_of(model: str | None, prices: Sequence[str]) -> float | None:
     """An hour of this GPU, by the first price whose type is in its model's name; None without."""
-    known = (model or "").lower()
-    found = map(price_of, prices)
-    return next((price for name, price in found if name == ANY or name.lower() in known), None)
+    wanted = (model or "").lower()
+    candidates = map(price_of, prices)
+    return next(
+        (price for name, price in candidates if name == ANY or name.lower() in wanted), None
+    )

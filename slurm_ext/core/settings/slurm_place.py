@@ -48,9 +48,9 @@ def _has_commands(place: SlurmPlace) -> bool:
 
 
 def _places(conf: str) -> Iterator[SlurmPlace]:
-    found = shutil.which(_COMMAND)
-    if found:
-        yield SlurmPlace(str(Path(found).parent), "PATH")
+    command = shutil.which(_COMMAND)
+    if command:
+        yield SlurmPlace(str(Path(command).parent), "PATH")
     for program in _running(ROOT / "proc"):
         yield from _beside(str(program), f"the {program.name} that runs here")
     for unit in _units():

@@ -12,14 +12,16 @@ _Json = Mapping[str, Any]
 
 def exposed_s(summary: _Json) -> float:
     """Seconds that a rank waits after its computing, each synchronised pass."""
-    said = summary.get("communication") or {}
-    return max(0.0, (said.get("comm_s") or 0.0) - (said.get("overlap_s") or 0.0))
+    communication = summary.get("communication") or {}
+    return max(0.0, (communication.get("comm_s") or 0.0) - (communication.get("overlap_s") or 0.0))
 
 
 def waits_of(summary: _Json) -> dict[int, float]:
     """Exposed seconds of a rank by iteration, of those that its record keeps."""
-    said = summary.get("communication") or {}
-    pairs = zip(said.get("iterations") or (), said.get("exposed_s") or (), strict=False)
+    communication = summary.get("communication") or {}
+    pairs = zip(
+        communication.get("iterations") or (), communication.get("exposed_s") or (), strict=False
+    )
     return {int(iteration): float(seconds) for iteration, seconds in pairs if iteration > 0}
 
 
@@ -33,8 +35,8 @@ def link_shares(summaries: Sequence[_Json]) -> list[float]:
         means = [exposed_s(summary) for summary in summaries]
         return _shares(min(means, default=0.0), means)
     weights = [after - before for before, after in zip([0, *common], common, strict=False)]
-    link = _weighted([min(wait[one] for wait in waits) for one in common], weights)
-    means = [_weighted([wait[one] for one in common], weights) for wait in waits]
+    link = _weighted([min(wait[step] for wait in waits) for step in common], weights)
+    means = [_weighted([wait[step] for step in common], weights) for wait in waits]
     return _shares(link, means)
 
 

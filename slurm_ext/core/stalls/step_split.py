@@ -119,59 +119,59 @@ def split_of_training(training: Training) -> StepSplit | None:
     ranks = [rank for member in training.members if (rank := _rank(*member))]
     if not ranks:
         return None
-    together = [one for one in ranks if one.summary.get("communication")] or ranks[:1]
-    middle = median_low([one.pace_s for one in together])
-    place = next(n for n, one in enumerate(together) if one.pace_s == middle)
-    link = link_shares([one.summary for one in together])[place]
+    together = [rank for rank in ranks if rank.summary.get("communication")] or ranks[:1]
+    middle = median_low([rank.pace_s for rank in together])
+    place = next(n for n, rank in enumerate(together) if rank.pace_s == middle)
+    link = link_shares([rank.summary for rank in together])[place]
     split = _split(together[place], link, together)
     return split if all(map(isfinite, split.numbers)) else None  # what nobody measured overflows
 
 
-def _split(one: _Rank, link: float, ranks: Sequence[_Rank]) -> StepSplit:
-    starting = min(one.wait_s, _starting_s(one))
-    own = one.wait_queued_s if one.costs.workers >= AT_HOME else 0.0  # at home it is the fetch's
-    cores = min(one.wait_s - starting, own)
-    wait_s = one.wait_s - starting - cores
-    data: DataStall = split_wait(wait_s, one.step_s, one.costs)
-    crowded = min(one.computing_s, one.step_queued_s)
+def _split(rank: _Rank, link: float, ranks: Sequence[_Rank]) -> StepSplit:
+    starting = min(rank.wait_s, _starting_s(rank))
+    own = rank.wait_queued_s if rank.costs.workers >= AT_HOME else 0.0  # at home it is the fetch's
+    cores = min(rank.wait_s - starting, own)
+    wait_s = rank.wait_s - starting - cores
+    data: DataStall = split_wait(wait_s, rank.step_s, rank.costs)
+    crowded = min(rank.computing_s, rank.step_queued_s)
     skew_s, slow_rank = _skew(ranks)
     return StepSplit(
-        computing_s=one.computing_s - crowded,
-        communicating_s=one.exposed_s * link,
-        slow_rank_s=one.exposed_s * (1 - link),
+        computing_s=rank.computing_s - crowded,
+        communicating_s=rank.exposed_s * link,
+        slow_rank_s=rank.exposed_s * (1 - link),
         fetch_s=data.fetch_s,
         preparation_s=data.preparation_s,
         cores_s=cores + data.cores_s,
-        starting_s=one.startup_s + starting,
+        starting_s=rank.startup_s + starting,
         crowded_s=crowded,
         other_s=data.unexplained_s,
-        au=_au(one, link),
+        au=_au(rank, link),
         rank_skew_s=skew_s,
         slow_rank=slow_rank,
         ranks=len(ranks),
     )
 
 
-def _starting_s(one: _Rank) -> float:
+def _starting_s(rank: _Rank) -> float:
     """Waits for first batches, less what making a batch takes anyway."""
-    if one.costs.workers < AT_HOME:
+    if rank.costs.workers < AT_HOME:
         return 0.0
-    making_s = one.costs.cpu_s + one.costs.queued_s + one.costs.blocked_s
-    return max(0.0, one.first_wait_s - one.passes * making_s)
+    making_s = rank.costs.cpu_s + rank.costs.queued_s + rank.costs.blocked_s
+    return max(0.0, rank.first_wait_s - rank.passes * making_s)
 
 
-def _au(one: _Rank, link: float) -> float:
+def _au(rank: _Rank, link: float) -> float:
     """Computing's share of the time, without the wait for the first batch of a pass."""
-    busy_s = one.step_s - one.exposed_s * (1 - link)
-    whole_s = one.step_s + max(0.0, one.wait_s - one.first_wait_s)
+    busy_s = rank.step_s - rank.exposed_s * (1 - link)
+    whole_s = rank.step_s + max(0.0, rank.wait_s - rank.first_wait_s)
     return busy_s / whole_s if whole_s > 0 else 0.0
 
 
 def _skew(ranks: Sequence[_Rank]) -> tuple[float | None, int | None]:
     if len(ranks) < 2:
         return None, None
-    slowest = max(ranks, key=lambda one: one.computing_s)
-    middle = median_low([one.computing_s for one in ranks])
+    slowest = max(ranks, key=lambda rank: rank.computing_s)
+    middle = median_low([rank.computing_s for rank in ranks])
     rank = slowest.summary.get("rank")
     return slowest.computing_s - middle, rank if type(rank) is int else None
 
@@ -192,19 +192,21 @@ def _rank(summary: _Json, loader: _Json) -> _Rank | None:
     seconds = [exposed, *[sums[name] for name in _SECONDS]]
     if not 0 <= min(seconds) <= max(seconds) <= most_s:
         return None
-    each = {name: sums[name] / batches for name in _SUMMED}
-    said = summary.get("communication") or {}
+    means = {name: sums[name] / batches for name in _SUMMED}
+    communication = summary.get("communication") or {}
     return _Rank(
         summary=summary,
-        wait_s=each["wait_s"],
-        step_s=each["step_s"],
+        wait_s=means["wait_s"],
+        step_s=means["step_s"],
         startup_s=min(MOST_SECONDS, (loader.get("startup_s") or 0.0) / batches),
-        first_wait_s=each["first_wait_s"],
-        passes=each["epochs"],
-        wait_queued_s=each["wait_queued_s"],
-        step_queued_s=each["step_queued_s"],
-        exposed_s=min(each["step_s"], exposed * (said.get("per_step") or 0.0) * each["steps"]),
-        costs=_costs(sums, each["samples"]),
+        first_wait_s=means["first_wait_s"],
+        passes=means["epochs"],
+        wait_queued_s=means["wait_queued_s"],
+        step_queued_s=means["step_queued_s"],
+        exposed_s=min(
+            means["step_s"], exposed * (communication.get("per_step") or 0.0) * means["steps"]
+        ),
+        costs=_costs(sums, means["samples"]),
     )
 
 
@@ -226,10 +228,10 @@ def worker_costs(loader: _Json, batch: float) -> WorkerCosts:
 def _costs(sums: Mapping[str, float], batch: float) -> WorkerCosts:
     """Workers' seconds for a batch of so many samples."""
     fetched, cpu_s, queued_s = sums["fetch_samples"], sums["fetch_cpu_s"], sums["fetch_queued_s"]
-    each = batch / fetched if fetched > 0 else 0.0
+    batch_s = batch / fetched if fetched > 0 else 0.0
     return WorkerCosts(
-        cpu_s=cpu_s * each,
-        queued_s=queued_s * each,
-        blocked_s=max(0.0, sums["fetch_wall_s"] - cpu_s - queued_s) * each,
+        cpu_s=cpu_s * batch_s,
+        queued_s=queued_s * batch_s,
+        blocked_s=max(0.0, sums["fetch_wall_s"] - cpu_s - queued_s) * batch_s,
         workers=sums["worked_s"] / sums["wall_s"] if sums["wall_s"] > 0 else 0.0,
     )

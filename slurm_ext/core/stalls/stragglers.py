@@ -39,8 +39,8 @@ class Stragglers:
 
 def stragglers(windows: Sequence[Mapping[int, float]]) -> Stragglers:
     """Judge windows of own seconds a step by rank: waiting for other ranks taken away."""
-    several = [one for one in windows if len(one) > 1]
-    behind = [_slowest(one) for one in several]
+    several = [window for window in windows if len(window) > 1]
+    behind = [_slowest(window) for window in several]
     slow = [(rank, excess) for rank, excess in behind if excess > NOTABLE]
     if not several:
         return Stragglers(kind=Straggling.UNKNOWN)
@@ -50,7 +50,7 @@ def stragglers(windows: Sequence[Mapping[int, float]]) -> Stragglers:
     if len(slow) < FEWEST:
         return Stragglers(kind=Straggling.UNKNOWN, cost=cost)
     (rank, times), *_ = Counter(rank for rank, _ in slow).most_common(1)
-    ranks = max(len(one) for one in several)
+    ranks = max(len(window) for window in several)
     if _by_chance(times, len(slow), ranks) < CHANCE and times * 2 > len(slow):
         return Stragglers(kind=Straggling.FIXED, rank=rank, cost=cost)
     return Stragglers(kind=Straggling.MOVING, cost=cost)
@@ -77,8 +77,8 @@ def windows_of(summaries: Iterable[Mapping[str, Any]]) -> list[dict[int, float]]
 def _step_s(summary: Mapping[str, Any]) -> float | None:
     """Seconds of a step of the process's largest loader; None: it counted none."""
     totals = [
-        (sum(p["batches"] for p in one["phases"]), sum(p["step_s"] for p in one["phases"]))
-        for one in summary.get("loaders") or ()
+        (sum(p["batches"] for p in loader["phases"]), sum(p["step_s"] for p in loader["phases"]))
+        for loader in summary.get("loaders") or ()
     ]
     batches, seconds = max(totals, default=(0, 0.0))
     return seconds / batches if batches and seconds > 0 else None
@@ -86,8 +86,8 @@ def _step_s(summary: Mapping[str, Any]) -> float | None:
 
 def _slowest(own_s: Mapping[int, float]) -> tuple[int, float]:
     """The rank with the longest own time, and how far it is over the median, relative to it."""
-    rank = max(own_s, key=lambda one: own_s[one])
-    others = median(value for one, value in own_s.items() if one != rank)
+    rank = max(own_s, key=lambda rank: own_s[rank])
+    others = median(value for other, value in own_s.items() if other != rank)
     return rank, own_s[rank] / others - 1 if others > 0 else 0.0
 
 

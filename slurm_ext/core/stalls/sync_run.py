@@ -28,33 +28,37 @@ def sync_run(record: _Json) -> SyncRun | None:
     if not any(map(_is_told, summaries)):
         return None
     run, parts = loader_run(record), step_split(summaries)
-    member = next((one for one in _members(summaries) if _is_told(one[0])), None)
+    member = next((member for member in _members(summaries) if _is_told(member[0])), None)
     if member is None or run is None or parts is None:
         return None
     summary, loader = member
-    said, buckets = summary["communication"], summary["communication"]["buckets"]
+    communication, buckets = summary["communication"], summary["communication"]["buckets"]
     batches = total(loader, "batches")
-    syncs = (said.get("per_step") or 0.0) * total(loader, "steps") / batches if batches else 0.0
-    found = SyncRun(
+    syncs = (
+        (communication.get("per_step") or 0.0) * total(loader, "steps") / batches
+        if batches
+        else 0.0
+    )
+    measured = SyncRun(
         signature=buckets["signature"],
         ranks=buckets["ranks"],
         nodes=run.nodes or 1,
-        backend=_text(said.get("backend")),
+        backend=_text(communication.get("backend")),
         accelerator=_text(summary.get("accelerator")),
         takes_lists=bool(buckets.get("takes_lists")),
         caps=buckets.get("caps"),
         left_alone=_text(buckets.get("left_alone")),
         user_caps=bool(buckets.get("user_caps")),
-        comm_hook=_text(said.get("comm_hook")),
+        comm_hook=_text(communication.get("comm_hook")),
         step_s=run.batch_size / run.samples_per_s,
         waiting=parts.data_s / parts.step_s if parts.step_s > 0 else 0.0,
         syncs=syncs,
         exposed_s=parts.communicating_s / syncs if syncs > 0 else 0.0,
-        bucket_bytes=tuple(said.get("bucket_bytes") or ()),
+        bucket_bytes=tuple(communication.get("bucket_bytes") or ()),
         ready_bytes=tuple(buckets["ready_bytes"]),
         ready_s=tuple(buckets["ready_s"]),
     )
-    return found if _is_possible(found) else None
+    return measured if _is_possible(measured) else None
 
 
 def _members(summaries: Sequence[_Json]) -> Sequence[Member]:
@@ -64,10 +68,10 @@ def _members(summaries: Sequence[_Json]) -> Sequence[Member]:
 
 def _is_told(summary: _Json) -> bool:
     """True of the process that knows when its gradients were ready, by enough passes."""
-    said = summary.get("communication") or {}
-    buckets = said.get("buckets") or {}
+    communication = summary.get("communication") or {}
+    buckets = communication.get("buckets") or {}
     sizes, ready_s = buckets.get("ready_bytes") or (), buckets.get("ready_s") or ()
-    return len(sizes) == len(ready_s) > 0 and (said.get("steps") or 0) >= LEAST_PASSES
+    return len(sizes) == len(ready_s) > 0 and (communication.get("steps") or 0) >= LEAST_PASSES
 
 
 def _text(value: str | None) -> str | None:
@@ -84,7 +88,7 @@ def _is_possible(run: SyncRun) -> bool:
     return (
         bool(_SIGNATURE.fullmatch(run.signature))
         and (run.caps is None or is_caps(run.caps))
-        and all(0 <= one < _MOST_SECONDS for one in seconds)
+        and all(0 <= value < _MOST_SECONDS for value in seconds)
         and run.step_s > 0
         and 0 < run.syncs < _MOST_SYNCS
         and run.exposed_s * run.syncs <= run.step_s * SLACK

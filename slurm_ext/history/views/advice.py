@@ -20,8 +20,8 @@ def run_advice(run: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> lis
     `runs`: those of the whole job, because ranks on its other nodes tell who waits for whom.
     """
     start = _START(run)
-    beside = [one for one in runs if _START(one) == start and one is not run]
-    own, *others = [_summaries(one) for one in (run, *beside)]
+    beside = [other for other in runs if _START(other) == start and other is not run]
+    own, *others = [_summaries(of_rank) for of_rank in (run, *beside)]
     if not own:
         return []
     return advice_of(
@@ -33,7 +33,7 @@ def run_advice(run: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> lis
             "counters": run.get("counters") or (),
             "probe": {"summaries": own},
         },
-        [one for some in others for one in some],
+        [summary for some in others for summary in some],
     )
 
 
@@ -52,7 +52,7 @@ def _summaries(run: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def job_advice(history: History, job_id: int) -> dict[str, Any] | None:
     """First advice on a job's last run; None where none is due. Raises HistoryError."""
-    known = job(history, job_id)
-    runs = [one for one in known["runs"] if one["job_id"] == job_id] if known else []
+    recorded = job(history, job_id)
+    runs = [row for row in recorded["runs"] if row["job_id"] == job_id] if recorded else []
     advice = run_advice(runs[-1], runs) if runs else []
     return advice[0] if advice else None

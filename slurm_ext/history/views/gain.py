@@ -63,7 +63,7 @@ def estimate_gain(
     with_logarithm(conn)
     sql = f"SELECT holdout, count(*), sum(x), sum(x * x) FROM ({decisions_by(which)}) GROUP BY 1"
     groups = {bool(holdout): LogGroup(*sums) for holdout, *sums in conn.execute(sql, values)}
-    changed, control = (groups.get(held, LogGroup(0, 0.0, 0.0)) for held in (False, True))
+    changed, control = (groups.get(holdout, LogGroup(0, 0.0, 0.0)) for holdout in (False, True))
     return GainEstimate(changed=changed, control=control, ratio=welch_ratio(changed, control))
 
 

@@ -68,4 +68,6 @@ def _counters(history: History, run: int) -> dict[str, float]:
         plain = name.partition("@")[0]
         if plain.startswith("gpu_"):
             by_name.setdefault(plain, []).append(value)
-    return {n: max(each) if n.endswith("_peak") else fmean(each) for n, each in by_name.items()}
+    return {
+        n: max(values) if n.endswith("_peak") else fmean(values) for n, values in by_name.items()
+    }

@@ -30,9 +30,9 @@ _DAY_S = 86400.0
 _SUMS = ", ".join(
     (
         "count(*)",
-        *(f"total({held})" for held in HELD),
-        *(f"total({held} * {loss})" for loss, held in LOSSES.items()),
-        *(f"total(iif({loss} IS NULL, 0, {held}))" for loss, held in LOSSES.items()),
+        *(f"total({column})" for column in HELD),
+        *(f"total({whole} * {loss})" for loss, whole in LOSSES.items()),
+        *(f"total(iif({loss} IS NULL, 0, {whole}))" for loss, whole in LOSSES.items()),
     )
 )
 _OLDEST = "SELECT end_s FROM runs WHERE end_s < ? ORDER BY end_s DESC LIMIT 1 OFFSET ?"
@@ -103,9 +103,9 @@ def _of_kind(history: History, kind: str) -> dict[str, GroupFigures]:
     order = f"SELECT {kind}, {_SUMS} FROM period_runs GROUP BY 1 ORDER BY 3 DESC, 4 DESC, 1"
     rows: list[tuple[Any, ...]] = history.conn.execute(order).fetchall()
     shown = {name: (name or NONE)[:LONGEST] for name, *_ in rows[:NAMES]}
-    found: dict[str, GroupFigures] = defaultdict(GroupFigures)
+    figures: dict[str, GroupFigures] = defaultdict(GroupFigures)
     for name, *sums in rows:
-        found[shown.get(name, OTHER)].add(sums)
+        figures[shown.get(name, OTHER)].add(sums)
     for name, held_out, *logs in history.conn.execute(_GAIN.format(kind=kind)):
-        found[shown.get(name, OTHER)].add_logs(bool(held_out), *logs)
-    return dict(found)
+        figures[shown.get(name, OTHER)].add_logs(bool(held_out), *logs)
+    return dict(figures)

@@ -52,8 +52,8 @@ class JobFilter:
             "partition = ?": self.partition,
             "end_s >= ?": self.since_s,
         }
-        given = {test: value for test, value in wanted.items() if value is not None}
-        tests, values = ["end_s IS NOT NULL", *given], list(given.values())
+        values_by_test = {test: value for test, value in wanted.items() if value is not None}
+        tests, values = ["end_s IS NOT NULL", *values_by_test], list(values_by_test.values())
         for column, chosen in (("state", self.states), ("node", self.nodes)):
             if chosen:
                 tests.append(f"{column} IN ({', '.join('?' * len(chosen))})")
@@ -80,11 +80,11 @@ def newest_jobs(history: History, chosen: JobFilter, most: int) -> list[dict[str
 
 def _keys(conn: sqlite3.Connection, chosen: JobFilter) -> Iterator[tuple[str, int]]:
     """Cluster and id of each job once."""
-    seen = set()
+    counted_tasks = set()
     sql, values = chosen.sql()
     for cluster, job_id in conn.execute(sql, values):
-        if (cluster, job_id) not in seen:
-            seen.add((cluster, job_id))
+        if (cluster, job_id) not in counted_tasks:
+            counted_tasks.add((cluster, job_id))
             yield cluster, job_id
 
 
@@ -92,9 +92,9 @@ def _job(
     conn: sqlite3.Connection, cluster: str, job_id: int, chosen: JobFilter
 ) -> dict[str, Any] | None:
     """One job; None where its last start ended in another state than is asked for."""
-    found = conn.execute(_COUNTERS, (job_id, cluster) * 2)
-    names = [column[0] for column in found.description]
-    rows = [dict(zip(names, row, strict=True)) for row in found]
+    counters = conn.execute(_COUNTERS, (job_id, cluster) * 2)
+    names = [column[0] for column in counters.description]
+    rows = [dict(zip(names, row, strict=True)) for row in counters]
     job = efficiency_of(rows)
     return None if chosen.states and job["state"] not in chosen.states else job
 
@@ -124,10 +124,10 @@ def efficiency_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _cpu(rows: Sequence[Mapping[str, Any]]) -> float | None:
-    held = [(row["cpu_s"], (row["cpus"] or 0) * (row["elapsed_s"] or 0.0)) for row in rows]
-    if any(used is None for used, _ in held):
+    core_s = [(row["cpu_s"], (row["cpus"] or 0) * (row["elapsed_s"] or 0.0)) for row in rows]
+    if any(used is None for used, _ in core_s):
         return None
-    return _share(sum(used for used, _ in held), sum(all_s for _, all_s in held))
+    return _share(sum(used for used, _ in core_s), sum(all_s for _, all_s in core_s))
 
 
 def _memory(row: Mapping[str, Any]) -> float | None:

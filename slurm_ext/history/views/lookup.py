@@ -42,7 +42,7 @@ def similar_runs(
     """
     owners = {Level.OWN_KIND: (-2, user), Level.ACCOUNT_KIND: (-1, account)}
     with explaining(path):
-        found = {}
+        alike = {}
         for level, key in keys.items():
             if level in owners:
                 column, owner = owners[level]
@@ -54,8 +54,8 @@ def similar_runs(
                 rows = [rows[place] for place in places]
             else:
                 rows = _rows(conn, level, key, limit)
-            found[level] = [_run(row[:-2]) for row in rows]
-        return found
+            alike[level] = [_run(row[:-2]) for row in rows]
+        return alike
 
 
 _WITH_WORKERS = f"""

@@ -102,8 +102,8 @@ def fair_outcomes(conn: sqlite3.Connection, path: Path, limit: int) -> list[Resi
 def users_since(conn: sqlite3.Connection, path: Path, last_id: int) -> list[str]:
     """Users with outcomes whose loader_runs are newer than this id; everybody's for id 0."""
     with explaining(path):
-        found = conn.execute(_USERS_SINCE, (last_id,)) if last_id else conn.execute(_USERS)
-        return [user for (user,) in found]
+        users = conn.execute(_USERS_SINCE, (last_id,)) if last_id else conn.execute(_USERS)
+        return [user for (user,) in users]
 
 
 def outcomes_of_user(
@@ -132,10 +132,10 @@ def series_by_key(newest: Iterable[Residual]) -> dict[int, list[Residual]]:
     """
     exact: dict[int, list[Residual]] = {}
     alike: dict[int, list[Residual]] = {}
-    for one in newest:
-        for found, key in zip((exact, alike), one.keys, strict=True):
+    for outcome in newest:
+        for by_key, key in zip((exact, alike), outcome.keys, strict=True):
             if key is not None:
-                found.setdefault(key, []).append(one)
+                by_key.setdefault(key, []).append(outcome)
     own = {key: series for key, series in exact.items() if len(series) >= FEWEST_OF_ITS_OWN}
     return alike | own
 
@@ -146,8 +146,8 @@ def why_stopped(series: Sequence[Residual]) -> str:
     Three outcomes in a row that were not as predicted, on either side: the model does not know the
     job. Two of them that the change made slower are enough. The first good one ends it.
     """
-    bad = list(takewhile(lambda one: one.slower or not one.inside, series))
-    if sum(one.slower for one in bad) >= SLOWER_IN_A_ROW:
+    bad = list(takewhile(lambda outcome: outcome.slower or not outcome.inside, series))
+    if sum(outcome.slower for outcome in bad) >= SLOWER_IN_A_ROW:
         return "its last changed runs were slower than as written"
     if len(bad) >= BAD_IN_A_ROW:
         return f"its last {len(bad)} runs were not as predicted"
@@ -156,12 +156,12 @@ def why_stopped(series: Sequence[Residual]) -> str:
 
 def stopped_scripts(conn: sqlite3.Connection, path: Path) -> dict[tuple[str, int | None], str]:
     """By user and script (its key): why nothing acts on it now. Raises HistoryError."""
-    found: dict[tuple[str, int | None], str] = {}
+    stopped: dict[tuple[str, int | None], str] = {}
     for user in users_since(conn, path, 0):
         for series in series_by_key(outcomes_of_user(conn, path, user)).values():
             if why := why_stopped(series):
-                found[user, series[0].keys[1]] = why
-    return found
+                stopped[user, series[0].keys[1]] = why
+    return stopped
 
 
 def _of_user(conn: sqlite3.Connection, user: str) -> Iterator[Residual]:
@@ -178,14 +178,14 @@ def _newest(
     conn: sqlite3.Connection, users: Iterable[tuple[str, int]], part: slice, limit: int
 ) -> list[Residual]:
     """The newest of a part of each user's outcomes; `users`: with their newest decision, sorted."""
-    found: list[Residual] = []
+    residuals: list[Residual] = []
     for user, newest in users:
-        if len(found) >= limit and newest < found[-1].decision:
+        if len(residuals) >= limit and newest < residuals[-1].decision:
             break
-        found += islice(_of_user(conn, user), part.start, part.stop)
-        found.sort(key=lambda one: -one.decision)
-        del found[limit:]
-    return found
+        residuals += islice(_of_user(conn, user), part.start, part.stop)
+        residuals.sort(key=lambda residual: -residual.decision)
+        del residuals[limit:]
+    return residuals
 
 
 def _residual(row: tuple[Any, ...]) -> Residual:

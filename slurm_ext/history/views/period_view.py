@@ -72,8 +72,8 @@ def _count(history: History, period: Period) -> None:
     conn = history.conn
     conn.execute("CREATE TEMP TABLE wanted (counter INTEGER PRIMARY KEY, what TEXT)")
     names = conn.execute("SELECT id, name FROM counter_names").fetchall()
-    known = [(number, _COUNTERS[name]) for number, name in names if name in _COUNTERS]
-    conn.executemany("INSERT INTO wanted VALUES (?, ?)", known)
+    counters = [(number, _COUNTERS[name]) for number, name in names if name in _COUNTERS]
+    conn.executemany("INSERT INTO wanted VALUES (?, ?)", counters)
     parts = ", ".join(f"{how}(CASE w.what WHEN '{n}' THEN c.value END)" for n, how in _HOW.items())
     columns = ", ".join(f"{name} REAL" for name in _HOW)
     conn.execute(f"CREATE TEMP TABLE counted (run INTEGER PRIMARY KEY, {columns})")

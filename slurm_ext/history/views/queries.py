@@ -36,10 +36,13 @@ class Filter:
             "partition = ?": self.partition,
             "end_s >= ?": self.since_s,
         }
-        given = {f"r.{test}": value for test, value in wanted.items() if value is not None}
-        where = f" WHERE {' AND '.join(given)}" if given else ""
+        values_by_test = {f"r.{test}": value for test, value in wanted.items() if value is not None}
+        where = f" WHERE {' AND '.join(values_by_test)}" if values_by_test else ""
         limit = -1 if self.limit is None else self.limit
-        return f"{where} ORDER BY r.end_s DESC, r.id DESC LIMIT ?", [*given.values(), limit]
+        return f"{where} ORDER BY r.end_s DESC, r.id DESC LIMIT ?", [
+            *values_by_test.values(),
+            limit,
+        ]
 
 
 def runs(history: History, chosen: Filter) -> Iterator[dict[str, Any]]:
@@ -76,31 +79,31 @@ def job(history: History, job_id: int, task: int | None = None) -> dict[str, Any
         which, values = "r.array_job_id = ? AND r.array_task_id = ?", [job_id, task]
     with explaining(history.path):
         rest = f" WHERE {which} ORDER BY r.restart, r.node"
-        found = list(history.db.query(_WIDE + rest, values))
+        rows = list(history.db.query(_WIDE + rest, values))
         ledger = decision(history, job_id=job_id)
-        if not found and ledger is None:
+        if not rows and ledger is None:
             return None
-        detailed = [{**run, **_evidence(history, run["id"])} for run in found]
+        detailed = [{**run, **_evidence(history, run["id"])} for run in rows]
     return {"job_id": job_id, "runs": detailed, "decision": ledger}
 
 
 def recorded_nodes(history: History, job_id: int, restart: int, started_s: float = 0.0) -> set[str]:
     """Nodes whose record of the run that started then is in, and tells whose job it was."""
     with explaining(history.path):
-        found = history.conn.execute(
+        rows = history.conn.execute(
             f"SELECT node FROM runs WHERE job_id = ? AND restart = ? AND {SINCE}"
             " AND (uid IS NOT NULL OR source <> 'node')",
             (job_id, restart, started_s),
         ).fetchall()
-    return {node for (node,) in found}
+    return {node for (node,) in rows}
 
 
 def epilogs_of(history: History, job_id: int, restart: int, started_s: float = 0.0) -> set[str]:
     """Nodes whose epilog reported the run that started then: they have nothing to say after it."""
     sql = f"SELECT node FROM runs WHERE job_id = ? AND restart = ? AND {SINCE}"
     with explaining(history.path):
-        found = history.conn.execute(f"{sql} AND source = 'epilog'", (job_id, restart, started_s))
-        return {node for (node,) in found}
+        rows = history.conn.execute(f"{sql} AND source = 'epilog'", (job_id, restart, started_s))
+        return {node for (node,) in rows}
 
 
 def _evidence(history: History, run: int) -> dict[str, Any]:

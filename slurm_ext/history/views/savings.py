@@ -88,17 +88,17 @@ def sums_by_month(conn: sqlite3.Connection, resource: Resource) -> dict[str, Gro
         " JOIN period_runs c ON c.id = o.run JOIN decisions d ON d.id = o.decision"
         f" WHERE {ELIGIBLE.format('o.')} GROUP BY o.decision) WHERE w > 0 GROUP BY 1, 2"
     )
-    found: dict[str, list[HeldSums]] = defaultdict(lambda: [HeldSums(), HeldSums()])
+    by_month: dict[str, list[HeldSums]] = defaultdict(lambda: [HeldSums(), HeldSums()])
     for month, held_out, *sums in conn.execute(sql):
-        found[month][bool(held_out)] = HeldSums(*sums)
-    return {month: (changed, control) for month, (changed, control) in found.items()}
+        by_month[month][bool(held_out)] = HeldSums(*sums)
+    return {month: (changed, control) for month, (changed, control) in by_month.items()}
 
 
 def total(months: Iterable[Groups]) -> Groups:
     """All of them."""
     changed, control = HeldSums(), HeldSums()
-    for one in months:
-        changed, control = changed + one[0], control + one[1]
+    for month in months:
+        changed, control = changed + month[0], control + month[1]
     return changed, control
 
 

@@ -60,16 +60,18 @@ def read_self_metrics(conn: sqlite3.Connection, path: Path) -> SelfMetrics:
 
 def accuracy_of(residuals: Sequence[Residual]) -> PredictionAccuracy | None:
     """Of outcomes, newest first; None where there is none."""
-    usable = [one for one in residuals if one.predicted > 0 and one.achieved > 0]
+    usable = [
+        residual for residual in residuals if residual.predicted > 0 and residual.achieved > 0
+    ]
     if not usable:
         return None
-    errors = [abs(one.achieved / one.predicted - 1) for one in usable]
+    errors = [abs(residual.achieved / residual.predicted - 1) for residual in usable]
     newest, before = errors[: len(errors) // _QUARTER], errors[len(errors) // _QUARTER :]
     enough = len(newest) >= FEWEST and median(before) > 0
     return PredictionAccuracy(
         outcomes=len(usable),
         error=median(errors),
-        coverage=fmean(one.inside for one in usable),
-        newest_coverage=fmean(one.inside for one in usable[:NEWEST_FEW]),
+        coverage=fmean(residual.inside for residual in usable),
+        newest_coverage=fmean(residual.inside for residual in usable[:NEWEST_FEW]),
         drift=median(newest) / median(before) if enough else None,
     )

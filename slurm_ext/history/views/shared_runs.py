@@ -95,8 +95,8 @@ def counters_of(history: History, runs: Iterable[int]) -> Iterator[tuple[int, st
     )
     for run in runs:
         with explaining(history.path):
-            found = history.conn.execute(sql, (run,)).fetchall()
-        yield from found
+            rows = history.conn.execute(sql, (run,)).fetchall()
+        yield from rows
 
 
 def _keys(decision: str, loader: str, names: Iterable[str]) -> str:

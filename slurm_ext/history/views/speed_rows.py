@@ -47,7 +47,9 @@ def speed_rows(
 ) -> list[SpeedRow]:
     """The newest runs of a period, oldest first by their end. Raises HistoryError."""
     with explaining(history.path):
-        found = history.conn.execute(_ROWS, (since_s, until_s, account, account, most)).fetchall()
+        measured = history.conn.execute(
+            _ROWS, (since_s, until_s, account, account, most)
+        ).fetchall()
     rows = [
         SpeedRow(
             at_s=at_s,
@@ -58,7 +60,7 @@ def speed_rows(
             training="/".join(map(str, work)),
             samples_per_s=rate,
         )
-        for at_s, node, user, gpu_model, rate, *work, sources in reversed(found)
+        for at_s, node, user, gpu_model, rate, *work, sources in reversed(measured)
     ]
     return sorted(rows, key=lambda row: row.at_s)
 

@@ -41,6 +41,6 @@ def _row(
     """The row; None where its lists were too long to be kept."""
     if gradients is None:
         return None
-    lists = {name: tuple(one) for name, one in inflated(gradients).items()}
+    lists = {name: tuple(values) for name, values in inflated(gradients).items()}
     flags = {name: bool(values[name]) for name in _FLAGS}
     return SyncRow(number, script, SyncRun(**{**values, **flags, **lists}))

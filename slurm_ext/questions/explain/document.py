@@ -25,22 +25,22 @@ def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) 
     name = parse(named)
     try:
         with _histories(settings, viewer) as (history, pool):
-            known = explained(history, named, pool)
+            explanation = explained(history, named, pool)
     except HistoryError:
         at_present = now(settings, name, viewer)
         if at_present == (None, None):
             refuse_others(settings.state_dir / "history.db", viewer, named)
             raise
         return alone(settings, name, *at_present)
-    job_id = known["job_id"]
+    job_id = explanation["job_id"]
     if job_id is None:
-        return {**known, "queue": None, "running": None}
+        return {**explanation, "queue": None, "running": None}
     # A move that the history writer has not read yet is in the ledger alone.
-    moves = [*ledger_moves(settings.state_dir, job_id), *known["moves"]]
+    moves = [*ledger_moves(settings.state_dir, job_id), *explanation["moves"]]
     every = {move["move_id"]: move for move in moves}.values()
     by_time = sorted(every, key=lambda move: float(move["at_s"]))
     queue, running = now(settings, JobName(job_id=job_id) if name.token else name, viewer)
-    return {**known, "moves": by_time, "queue": queue, "running": running}
+    return {**explanation, "moves": by_time, "queue": queue, "running": running}
 
 
 @contextmanager
@@ -80,13 +80,13 @@ def explained(history: "History", named: str, pool: "History | None" = None) -> 
     name = parse(named)
     ledger = decision(history, token=name.token) if name.token else None
     job_id = ledger["job_id"] if ledger else name.job_id
-    known = None if job_id is None else job(history, job_id, name.task)
-    runs = known["runs"] if known else []
-    ledger = ledger or (known or {}).get("decision")
+    recorded = None if job_id is None else job(history, job_id, name.task)
+    runs = recorded["runs"] if recorded else []
+    ledger = ledger or (recorded or {}).get("decision")
     if name.task is not None and runs:
         job_id = runs[0]["job_id"]
     moves = _moves(history, job_id)
-    if ledger is None and known is None and not moves:
+    if ledger is None and recorded is None and not moves:
         raise HistoryError(
             f"{history.path} knows nothing of {named}; a decision appears a second after the"
             " submission, a run some seconds after its end, and jobs that opted out never"
@@ -166,21 +166,21 @@ def _past(history: "History", ledger: Mapping[str, Any] | None) -> list[dict[str
 
 
 def _outcome(
-    one: Mapping[str, Any],
+    run: Mapping[str, Any],
     beside: Mapping[int, Any],
-    told: Mapping[int, Mapping[str, Any]],
+    messages: Mapping[int, Mapping[str, Any]],
     past: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     names = ("job_id", "restart", "node", "state", "source", "elapsed_s", "cpus_per_task")
-    held = ("exit_code", "cpus", "mem_bytes", "gpus")
+    columns = ("exit_code", "cpus", "mem_bytes", "gpus")
     from slurm_ext.questions.explain.energy import energy_of
     from slurm_ext.questions.explain.probe import probe_of
     from slurm_ext.questions.explain.series import series_of
     from slurm_ext.questions.explain.used import used_of
     from slurm_ext.questions.explain.verdict import verdict_of
 
-    loader = {n: one[n] for n in one if n.startswith("loader_")}
-    more = {"shared": beside.get(one["id"]), "energy": energy_of(one), "probe": probe_of(one)}
-    more |= {"used": used_of(one), "series": series_of(one["timeline"])}
-    more["verdict"] = verdict_of(told.get(one["id"]), one, past)
-    return {**{name: one[name] for name in (*names, *held)}, **loader, **more}
+    loader = {n: run[n] for n in run if n.startswith("loader_")}
+    more = {"shared": beside.get(run["id"]), "energy": energy_of(run), "probe": probe_of(run)}
+    more |= {"used": used_of(run), "series": series_of(run["timeline"])}
+    more["verdict"] = verdict_of(messages.get(run["id"]), run, past)
+    return {**{name: run[name] for name in (*names, *columns)}, **loader, **more}

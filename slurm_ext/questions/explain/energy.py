@@ -30,8 +30,8 @@ def lines(energy: Mapping[str, Any]) -> Iterator[str]:
     if energy["gpu_j"] is not None:
         parts.append(f"{said(energy['gpu_j'])} by its GPUs (NVML)")
     if energy["node_j"] is not None:
-        held = ""
+        share = ""
         if energy["cpus"] and energy["node_cores"]:
-            held = f", of whose {energy['node_cores']} cores it held {energy['cpus']}"
-        parts.append(f"{said(energy['node_j'])} by all processors of the node (RAPL){held}")
+            share = f", of whose {energy['node_cores']} cores it held {energy['cpus']}"
+        parts.append(f"{said(energy['node_j'])} by all processors of the node (RAPL){share}")
     yield f"energy:   {'; '.join(parts)}"

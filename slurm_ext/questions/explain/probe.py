@@ -49,18 +49,18 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     counted = [summary["optimizer"] for summary in summaries if summary.get("optimizer")]
     none: dict[str, Any] = {}
-    busiest = max(counted, key=lambda one: int(one["steps"]), default=none)
-    asked = any((summary.get("directive") or {}).get("num_workers") for summary in summaries)
-    found = [summary["loaders"] for summary in summaries if summary.get("loaders")]
+    busiest = max(counted, key=lambda loader: int(loader["steps"]), default=none)
+    directed = any((summary.get("directive") or {}).get("num_workers") for summary in summaries)
+    by_process = [summary["loaders"] for summary in summaries if summary.get("loaders")]
     # What nobody asked for is told of the training alone.
-    told = found if asked else [[max(some, key=_samples)] for some in found]
-    loaders = [loader for some in told for loader in some]
+    shown = by_process if directed else [[max(some, key=_samples)] for some in by_process]
+    loaders = [loader for some in shown for loader in some]
     reasons = [loader.get("left_alone") or loader.get("fallback") for loader in loaders]
     imported = {name for summary in summaries for name in summary.get("frameworks") or ()}
     return {
         "steps": busiest.get("steps"),
         "steps_wall_s": busiest.get("wall_s"),
-        "asked": asked,
+        "asked": directed,
         "trainings": _trainings(summaries),
         "left_alone": sorted({reason[:MOST_CHARACTERS] for reason in reasons if reason}),
         "loaders": len(loaders),
@@ -73,12 +73,15 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _buckets(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The gradient buckets that a decision set, or why it could not; None: neither."""
-    said = [(summary.get("communication") or {}).get("buckets") or {} for summary in summaries]
-    told = next((one for one in said if one.get("caps") or one.get("left_alone")), None)
-    if told is None:
+    buckets = [(summary.get("communication") or {}).get("buckets") or {} for summary in summaries]
+    chosen = next(
+        (schedule for schedule in buckets if schedule.get("caps") or schedule.get("left_alone")),
+        None,
+    )
+    if chosen is None:
         return None
-    why = told.get("left_alone")
-    return {"caps": told.get("caps"), "left_alone": why and why[:MOST_CHARACTERS]}
+    why = chosen.get("left_alone")
+    return {"caps": chosen.get("caps"), "left_alone": why and why[:MOST_CHARACTERS]}
 
 
 def _samples(loader: Mapping[str, Any]) -> float:
@@ -90,20 +93,20 @@ def _trainings(summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         return []
     from slurm_ext.core.trainings import trainings
 
-    return [_training(one) for one in trainings(summaries)]
+    return [_training(training) for training in trainings(summaries)]
 
 
-def _training(one: Training) -> dict[str, Any]:
+def _training(training: Training) -> dict[str, Any]:
     from slurm_ext.core.findings.strands import total
 
-    phases = [phase for _, loader in one.members for phase in loader["phases"]]
+    phases = [phase for _, loader in training.members for phase in loader["phases"]]
     samples = sum(phase["samples"] for phase in phases)
     workers = sum(phase["workers"] * phase["samples"] for phase in phases) / samples
     return {
-        "samples_per_s": one.samples_per_s,
-        "samples": sum(total(loader, "samples") for _, loader in one.members),
+        "samples_per_s": training.samples_per_s,
+        "samples": sum(total(loader, "samples") for _, loader in training.members),
         "workers": round(workers),
-        "ranks": one.ranks,
+        "ranks": training.ranks,
     }
 
 
@@ -114,12 +117,14 @@ def measured(run: Mapping[str, Any]) -> str:
         return _without_rate(run["probe"])
     from slurm_ext.report.formatting import counted
 
-    told = rate_of(run) or 0.0
-    each = f", {told / ranks:.4g} by each of {ranks} ranks" if ranks > 1 else ""
-    steady = f" (steady {rate * ranks:.4g})" if f"{rate * ranks:.3g}" != f"{told:.3g}" else ""
+    samples_per_s = rate_of(run) or 0.0
+    by_rank = f", {samples_per_s / ranks:.4g} by each of {ranks} ranks" if ranks > 1 else ""
+    steady = (
+        f" (steady {rate * ranks:.4g})" if f"{rate * ranks:.3g}" != f"{samples_per_s:.3g}" else ""
+    )
     emulated = ", emulated accelerator" if run.get("loader_emulated") else ""
     workers = counted(run.get("loader_workers") or 0, "worker")
-    return f"{told:.4g} samples/s{steady} with {workers}{each}{emulated}{_waited(run)}"
+    return f"{samples_per_s:.4g} samples/s{steady} with {workers}{by_rank}{emulated}{_waited(run)}"
 
 
 def rate_of(run: Mapping[str, Any]) -> float | None:
@@ -167,25 +172,27 @@ def lines(probe: Mapping[str, Any]) -> Iterator[str]:
     from slurm_ext.report.formatting import counted
 
     trained = probe.get("trainings") or ()
-    for one in trained if len(trained) > 1 else ():
-        value = one["samples_per_s"]
+    for training in trained if len(trained) > 1 else ():
+        value = training["samples_per_s"]
         rate = "no rate" if value is None else f"{value:.4g} samples/s"
-        ranks = f", {one['ranks']} ranks" if one["ranks"] > 1 else ""
-        workers = counted(one["workers"], "worker")
-        yield f"training: {one['samples']:.4g} samples, {rate}, {workers}{ranks}"
-    yield from (f"tuned:    {_search(one)}" for one in probe.get("tuned") or () if one["rates"])
-    if told := probe.get("buckets"):
-        kept = f"stay as they are: {told['left_alone']}"
-        yield f"buckets:  gradient buckets {kept if told['left_alone'] else 'of its decision'}"
-    said = "as the script set them" if probe["asked"] else "dlqueue would leave them alone"
-    yield from (f"workers:  {said}: {reason}" for reason in probe["left_alone"])
+        ranks = f", {training['ranks']} ranks" if training["ranks"] > 1 else ""
+        workers = counted(training["workers"], "worker")
+        yield f"training: {training['samples']:.4g} samples, {rate}, {workers}{ranks}"
+    yield from (
+        f"tuned:    {_search(search)}" for search in probe.get("tuned") or () if search["rates"]
+    )
+    if buckets := probe.get("buckets"):
+        kept = f"stay as they are: {buckets['left_alone']}"
+        yield f"buckets:  gradient buckets {kept if buckets['left_alone'] else 'of its decision'}"
+    wish = "as the script set them" if probe["asked"] else "dlqueue would leave them alone"
+    yield from (f"workers:  {wish}: {reason}" for reason in probe["left_alone"])
 
 
 def _search(tuned: Mapping[str, Any]) -> str:
     """The count where a loader's search stayed, and the rate of each count that it measured."""
     from slurm_ext.report.formatting import counted
 
-    rates = [f"{one['workers']}: {one['samples_per_s']:.3g}" for one in tuned["rates"]]
+    rates = [f"{trial['workers']}: {trial['samples_per_s']:.3g}" for trial in tuned["rates"]]
     measured_s = tuned.get("settled_s")
     after = "" if measured_s is None else f" after {measured_s:.0f} s of measuring"
     workers = tuned.get("workers")

@@ -44,23 +44,23 @@ def now(
         job = waiting_job(jobs, name.job_id, task=name.task, of_uid=uid)
         if job is None:
             return None, running(jobs, name.job_id, task=name.task, of_uid=uid)
-        found = view(client, jobs, settings, job, time.time())
+        queue = view(client, jobs, settings, job, time.time())
         # Whoever a job depends on: what is not handed over cannot be told.
-        shown = [one for one in jobs if one.user_id == viewer.uid] if viewer.hides_others else jobs
-        found["cause"] = cause_of(client, shown, job, time.time())
+        shown = [row for row in jobs if row.user_id == viewer.uid] if viewer.hides_others else jobs
+        queue["cause"] = cause_of(client, shown, job, time.time())
     except SlurmError:
         return None, None
-    return _without_others(found) if viewer.hides_others else found, None
+    return _without_others(queue) if viewer.hides_others else queue, None
 
 
-def _without_others(found: Mapping[str, Any]) -> dict[str, Any]:
+def _without_others(queue: Mapping[str, Any]) -> dict[str, Any]:
     from slurm_ext.questions.waiting.cause import without_others
 
-    order = found["order"]
+    order = queue["order"]
     return {
-        **found,
+        **queue,
         "ahead": [],
-        "cause": without_others(found["cause"]),
+        "cause": without_others(queue["cause"]),
         "order": {**order, "after": None} if order and "after" in order else order,
     }
 
@@ -85,15 +85,15 @@ def ledger_moves(state_dir: Path, job_id: int) -> list[dict[str, Any]]:
     from slurm_ext.core.actions import parse_action
     from slurm_ext.core.errors import RecordError
 
-    found: dict[str, dict[str, Any]] = {}
+    moves: dict[str, dict[str, Any]] = {}
     for line in _lines(state_dir / "moves"):
         try:
             move = parse_action(line)
         except RecordError:
             continue
         if move.job_id == job_id:
-            found[move.move_id] = asdict(move)
-    return sorted(found.values(), key=lambda move: move["at_s"])
+            moves[move.move_id] = asdict(move)
+    return sorted(moves.values(), key=lambda move: move["at_s"])
 
 
 def _lines(folder: Path) -> Iterator[bytes]:
@@ -105,44 +105,44 @@ def _lines(folder: Path) -> Iterator[bytes]:
         return
 
 
-def lines(found: Mapping[str, Any]) -> Iterator[str]:
+def lines(queue: Mapping[str, Any]) -> Iterator[str]:
     """The same for people, one fact a line."""
     from slurm_ext.questions.waiting.cause import lines as cause_lines
     from slurm_ext.questions.waiting.reasons import reason
 
-    yield f"waits:    {_long(found['submit_s'])} by now: {reason(found['reason'])}"
-    if found.get("cause"):
-        yield from cause_lines(found["cause"])
-    if found["place"] is not None:
-        yield f"place:    {found['place']} of {found['of']} {_where(found)}{_priority(found)}"
-    for one in reversed(found["ahead"][-MOST_SHOWN:]):
-        yield f"before:   job {one['job']} ({one['user']}'s {one['name']}), {_ahead(one)}"
-    yield from _loop(found["order"])
-    yield from _starts(found)
+    yield f"waits:    {_long(queue['submit_s'])} by now: {reason(queue['reason'])}"
+    if queue.get("cause"):
+        yield from cause_lines(queue["cause"])
+    if queue["place"] is not None:
+        yield f"place:    {queue['place']} of {queue['of']} {_where(queue)}{_priority(queue)}"
+    for row in reversed(queue["ahead"][-MOST_SHOWN:]):
+        yield f"before:   job {row['job']} ({row['user']}'s {row['name']}), {_ahead(row)}"
+    yield from _loop(queue["order"])
+    yield from _starts(queue)
 
 
-def running_line(found: Mapping[str, Any]) -> str:
+def running_line(queue: Mapping[str, Any]) -> str:
     """For people: where a running job is, and what comes after its end."""
-    since = "" if found["start_s"] is None else f" since {at(found['start_s'])}"
-    limit = "" if found["end_s"] is None else f", at most until {at(found['end_s'])}"
+    since = "" if queue["start_s"] is None else f" since {at(queue['start_s'])}"
+    limit = "" if queue["end_s"] is None else f", at most until {at(queue['end_s'])}"
     after = "what it used is told some seconds after its end"
-    return f"runs:     {found['state']} on {found['nodes']}{since}{limit}; {after}"
+    return f"runs:     {queue['state']} on {queue['nodes']}{since}{limit}; {after}"
 
 
-def _where(found: Mapping[str, Any]) -> str:
-    qos = f", QOS {found['qos']}" if found["qos"] else ""
-    return f"that wait for their turn in {found['partition']}{qos}"
+def _where(queue: Mapping[str, Any]) -> str:
+    qos = f", QOS {queue['qos']}" if queue["qos"] else ""
+    return f"that wait for their turn in {queue['partition']}{qos}"
 
 
-def _priority(found: Mapping[str, Any]) -> str:
-    nice = f", nice {found['nice']} taken off" if found["nice"] else ""
-    return f": priority {found['priority']}{nice}"
+def _priority(queue: Mapping[str, Any]) -> str:
+    nice = f", nice {queue['nice']} taken off" if queue["nice"] else ""
+    return f": priority {queue['priority']}{nice}"
 
 
-def _ahead(one: Mapping[str, Any]) -> str:
-    count, kind = (one["gpus"], "GPU") if one["gpus"] else (one["cpus"] or 1, "CPU")
+def _ahead(row: Mapping[str, Any]) -> str:
+    count, kind = (row["gpus"], "GPU") if row["gpus"] else (row["cpus"] or 1, "CPU")
     asks = f"{count} {kind}{'s' if count > 1 else ''}"
-    more = one["priority_more"]
+    more = row["priority_more"]
     by = f"priority higher by {more}" if more else "of the same priority, and came first"
     return f"{asks}: {by}"
 
@@ -166,8 +166,8 @@ def _interval(order: Mapping[str, Any]) -> str:
     return f", nine in ten {about(order['low_s'])} to {about(order['high_s'])}"
 
 
-def _starts(found: Mapping[str, Any]) -> Iterator[str]:
-    slurm, ours = found["slurm_start_s"], found["expected"]
+def _starts(queue: Mapping[str, Any]) -> Iterator[str]:
+    slurm, ours = queue["slurm_start_s"], queue["expected"]
     by_slurm = "Slurm does not say" if slurm is None else f"{at(slurm)} by Slurm, by time limits"
     yield f"start:    {by_slurm}"
     if ours is not None:
@@ -177,8 +177,8 @@ def _starts(found: Mapping[str, Any]) -> Iterator[str]:
 def _ours(ours: Mapping[str, Any]) -> str:
     low, high = at(ours["low_s"]), at(ours["high_s"])
     between = "" if low == high else f" ({low} to {high})"
-    known = " and ".join(KNOWN_BY[by] for by in ours["by"]) or "nobody is before it"
-    return f"{at(ours['start_s'])}{between} by dlqueue, if nobody passes: {known}"
+    reasons = " and ".join(KNOWN_BY[by] for by in ours["by"]) or "nobody is before it"
+    return f"{at(ours['start_s'])}{between} by dlqueue, if nobody passes: {reasons}"
 
 
 def _long(since_s: float | None) -> str:

@@ -22,11 +22,11 @@ def run_time_of(
     models = history.path.parent / "models"
     if not (models / "duration" / "current").exists():
         return None
-    asked = _asked(ledger, runs)
-    return None if asked is None else _told(history, models, asked)
+    query = _asked(ledger, runs)
+    return None if query is None else _told(history, models, query)
 
 
-def _told(history: "History", models: Path, asked: "DurationQuery") -> dict[str, Any] | None:
+def _told(history: "History", models: Path, query: "DurationQuery") -> dict[str, Any] | None:
     from slurm_ext.advisor.service.from_history import MOST_ENDED
     from slurm_ext.advisor.what_if.runtime_estimates import runtime_json
     from slurm_ext.core.errors import ModelError
@@ -39,8 +39,8 @@ def _told(history: "History", models: Path, asked: "DurationQuery") -> dict[str,
         return None
     if lengths is None:
         return None
-    lengths.take(newest_finished(history, MOST_ENDED, before_s=asked.submit_s))
-    return runtime_json(lengths.predict([asked])[0])
+    lengths.take(newest_finished(history, MOST_ENDED, before_s=query.submit_s))
+    return runtime_json(lengths.predict([query])[0])
 
 
 def _asked(

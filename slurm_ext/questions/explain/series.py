@@ -25,13 +25,13 @@ def series_of(timeline: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     many = min(POINTS, len(times))
     edges = [times[-1] * number / many for number in range(many + 1)]
-    found: dict[str, Any] = {"end_s": [round(edge, 3) for edge in edges[1:]]}
+    filled: dict[str, Any] = {"end_s": [round(edge, 3) for edge in edges[1:]]}
     for name, total in RATES.items():
-        found[name] = _known(_rates([(0.0, 0.0), *columns.get(total, ())], edges))
+        filled[name] = _known(_rates([(0.0, 0.0), *columns.get(total, ())], edges))
     for name in LEVELS:
-        found[name] = _known(_most(columns.get(name, ()), edges))
-    found["wait"] = _known(_shares(columns.get("wait_s", ()), columns.get("loop_s", ()), edges))
-    return found
+        filled[name] = _known(_most(columns.get(name, ()), edges))
+    filled["wait"] = _known(_shares(columns.get("wait_s", ()), columns.get("loop_s", ()), edges))
+    return filled
 
 
 def _columns(timeline: Mapping[str, Any]) -> Iterator[tuple[str, list[Point]]]:
@@ -42,9 +42,9 @@ def _columns(timeline: Mapping[str, Any]) -> Iterator[tuple[str, list[Point]]]:
         for row in rows
         if isinstance(row, list)
     ]
-    timed = sorted({one["t_s"]: one for one in samples if "t_s" in one}.items())
+    timed = sorted({sample["t_s"]: sample for sample in samples if "t_s" in sample}.items())
     for name in names:
-        yield name, [(at, one[name]) for at, one in timed if name in one]
+        yield name, [(at, sample[name]) for at, sample in timed if name in sample]
 
 
 def _is_number(value: object) -> bool:
@@ -64,9 +64,9 @@ def _shares(
 ) -> list[float | None]:
     """Share of the loop's time that waited. Summaries are seconds old: only new ones count."""
     fresh = _climbing(loops, least=1e-3)
-    known = {at for at, _ in fresh}
+    times = {at for at, _ in fresh}
     in_loop = [gain for *_, gain in _gains(fresh, edges)]
-    waited = [gain for *_, gain in _gains([one for one in waits if one[0] in known], edges)]
+    waited = [gain for *_, gain in _gains([wait for wait in waits if wait[0] in times], edges)]
     return [
         round(min(1.0, max(0.0, wait / loop)), 4) if loop and wait is not None else None
         for wait, loop in zip(waited, in_loop, strict=True)
@@ -75,11 +75,11 @@ def _shares(
 
 def _climbing(totals: Sequence[Point], least: float = 0.0) -> list[Point]:
     """Samples of a running total without those that gained less than `least` on one before."""
-    found: list[Point] = []
+    points: list[Point] = []
     for at, value in totals:
-        if not found or (at > found[-1][0] and value >= found[-1][1] + least):
-            found.append((at, value))
-    return found
+        if not points or (at > points[-1][0] and value >= points[-1][1] + least):
+            points.append((at, value))
+    return points
 
 
 def _gains(
@@ -103,11 +103,11 @@ def _at(points: Sequence[Point], when: float) -> float | None:
 
 def _most(levels: Sequence[Point], edges: Sequence[float]) -> list[float | None]:
     """The largest sample in each stretch, else the value between its neighbours."""
-    found: list[float | None] = []
+    peaks: list[float | None] = []
     for start, end in pairwise(edges):
         inside = [value for at, value in levels if start < at <= end]
-        found.append(max(inside) if inside else _at(levels, (start + end) / 2))
-    return found
+        peaks.append(max(inside) if inside else _at(levels, (start + end) / 2))
+    return peaks
 
 
 def _known(values: list[float | None]) -> list[float | None] | None:

@@ -36,30 +36,32 @@ def shared_with(history: "History", runs: Sequence[Mapping[str, Any]]) -> dict[i
     }
 
 
-def lines(found: Mapping[str, Any], elapsed_s: float | None) -> Iterator[str]:
+def lines(shared: Mapping[str, Any], elapsed_s: float | None) -> Iterator[str]:
     """The same for people, one fact a line."""
     from slurm_ext.report.formatting import name
 
-    partners = found["partners"]
-    for one in partners[:MOST_SHOWN]:
-        named = f" ({one['user']}'s {name(one['job_name'])})" if one["user"] else ""
+    partners = shared["partners"]
+    for partner in partners[:MOST_SHOWN]:
+        named = f" ({partner['user']}'s {name(partner['job_name'])})" if partner["user"] else ""
         long = (
-            "for unknown time" if one["overlap_s"] is None else _long(one["overlap_s"], elapsed_s)
+            "for unknown time"
+            if partner["overlap_s"] is None
+            else _long(partner["overlap_s"], elapsed_s)
         )
-        whose = "another user's job" if one["job_id"] is None else f"job {one['job_id']}"
-        yield f"shared:   with {whose}{named} {long}: {_what(one['shared'])}"
+        whose = "another user's job" if partner["job_id"] is None else f"job {partner['job_id']}"
+        yield f"shared:   with {whose}{named} {long}: {_what(partner['shared'])}"
     if len(partners) > MOST_SHOWN:
         yield f"shared:   and with {len(partners) - MOST_SHOWN} more (--json lists them)"
-    yield f"cost:     {_said(found['cost'])}"
+    yield f"cost:     {_said(shared['cost'])}"
 
 
 def _partners(corunners: Any, history: "History") -> list[dict[str, Any]]:
     sql = "SELECT user, job_name FROM runs WHERE job_id = ? ORDER BY id DESC LIMIT 1"
-    found = []
-    for one in sorted(corunners, key=lambda one: -(one["overlap_s"] or 0.0)):
-        row = history.conn.execute(sql, (one["job_id"],)).fetchone() or (None, None)
-        found.append({**one, "user": row[0], "job_name": row[1]})
-    return found
+    rows = []
+    for corunner in sorted(corunners, key=lambda corunner: -(corunner["overlap_s"] or 0.0)):
+        row = history.conn.execute(sql, (corunner["job_id"],)).fetchone() or (None, None)
+        rows.append({**corunner, "user": row[0], "job_name": row[1]})
+    return rows
 
 
 def _cost(history: "History", rows: list[dict[str, Any]]) -> dict[str, Any] | None:

@@ -47,14 +47,14 @@ def last_start(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _fullness(row: Mapping[str, Any]) -> tuple[float, float]:
-    used, asked = row["mem_used_bytes"] or 0.0, row["mem_bytes"]
-    return (used / asked if asked else 0.0), used
+    used, limit = row["mem_used_bytes"] or 0.0, row["mem_bytes"]
+    return (used / limit if limit else 0.0), used
 
 
 def _queued_s(row: Mapping[str, Any]) -> float | None:
     """Time in the queue; clocks may differ by a second."""
-    known = row["start_s"] is not None and row["submit_s"] is not None
-    return max(0.0, row["start_s"] - row["submit_s"]) if known else None
+    started = row["start_s"] is not None and row["submit_s"] is not None
+    return max(0.0, row["start_s"] - row["submit_s"]) if started else None
 
 
 def _numbers(rows: Sequence[Mapping[str, Any]], name: str) -> list[float]:
@@ -66,9 +66,9 @@ def lines(sheet: Mapping[str, Any]) -> Iterator[str]:
     yield f"job:      {_who(sheet)}"
     yield f"state:    {_end(sheet)}"
     yield f"time:     {_time(sheet)}"
-    for name, said in (("cpus", _cpus(sheet)), ("memory", _memory(sheet)), ("gpus", _gpus(sheet))):
-        if said:
-            yield f"{name + ':':<9} {said}"
+    for name, text in (("cpus", _cpus(sheet)), ("memory", _memory(sheet)), ("gpus", _gpus(sheet))):
+        if text:
+            yield f"{name + ':':<9} {text}"
     yield from _disk(sheet)
 
 
@@ -111,13 +111,13 @@ def _cpus(sheet: Mapping[str, Any]) -> str:
 def _memory(sheet: Mapping[str, Any]) -> str:
     from slurm_ext.report.formatting import shown
 
-    asked, used = sheet["mem_bytes"], sheet["mem_used_bytes"]
-    if asked is None and used is None:
+    limit, used = sheet["mem_bytes"], sheet["mem_used_bytes"]
+    if limit is None and used is None:
         return ""
     where = " of the fullest node" if len(sheet["nodes"]) > 1 else ""
     if used is None:
-        return f"{shown(asked, 'bytes')}{where}, use not measured"
-    of = "" if asked is None else f" of {shown(asked, 'bytes')}"
+        return f"{shown(limit, 'bytes')}{where}, use not measured"
+    of = "" if limit is None else f" of {shown(limit, 'bytes')}"
     return f"{shown(used, 'bytes')}{of}{where}{_share(sheet['mem'])}"
 
 
@@ -129,8 +129,10 @@ def _gpus(sheet: Mapping[str, Any]) -> str:
     models = name(" + ".join(sheet["gpu_models"])) if sheet["gpu_models"] else ""
     kind = f" {models}" if models else ""
     busy = "use not measured" if sheet["gpu"] is None else f"{percent(sheet['gpu'])} busy"
-    held = sheet["gpu_mem_used_bytes"]
-    memory = "" if held is None else f", at most {shown(held, 'bytes')} of its memory in use"
+    gpu_bytes = sheet["gpu_mem_used_bytes"]
+    memory = (
+        "" if gpu_bytes is None else f", at most {shown(gpu_bytes, 'bytes')} of its memory in use"
+    )
     return f"{sheet['gpus']}{kind}, {busy}{memory}"
 
 

@@ -30,15 +30,15 @@ def stalls_of(runs: Sequence[Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
     Seconds of a batch. Ranks of all nodes of one start of a job are looked at together; a run whose
     summaries were not kept has the parts of its own node's ranks.
     """
-    told: dict[int, dict[str, Any]] = {}
+    by_rank: dict[int, dict[str, Any]] = {}
     for start in dict.fromkeys(map(_START, runs)):
         nodes = [run for run in runs if _START(run) == start]
-        together = _together([one for run in nodes for one in _summaries(run)])
+        together = _together([summary for run in nodes for summary in _summaries(run)])
         for run in nodes:
             stalls = together if _summaries(run) else _kept(run.get("split"))
             if stalls is not None:
-                told[run["id"]] = stalls
-    return told
+                by_rank[run["id"]] = stalls
+    return by_rank
 
 
 def stalls_of_summaries(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

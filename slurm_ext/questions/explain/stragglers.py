@@ -14,27 +14,34 @@ def stragglers_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     last = max((run["restart"] for run in runs), default=0)
     mine = [run for run in runs if run["restart"] == last]
     summaries = [
-        (run["node"], one) for run in mine for one in (run["probe"] or {}).get("summaries") or ()
+        (run["node"], summary)
+        for run in mine
+        for summary in (run["probe"] or {}).get("summaries") or ()
     ]
-    said = stragglers(windows_of(one for _, one in summaries))
-    if said.kind is Straggling.UNKNOWN:
+    straggling = stragglers(windows_of(summary for _, summary in summaries))
+    if straggling.kind is Straggling.UNKNOWN:
         return None
-    nodes = (node for node, one in summaries if one.get("rank") == said.rank)
-    node = next(nodes, None) if said.rank is not None else None
-    return {"kind": said.kind.value, "rank": said.rank, "node": node, "cost": said.cost}
+    nodes = (node for node, summary in summaries if summary.get("rank") == straggling.rank)
+    node = next(nodes, None) if straggling.rank is not None else None
+    return {
+        "kind": straggling.kind.value,
+        "rank": straggling.rank,
+        "node": node,
+        "cost": straggling.cost,
+    }
 
 
-def lines(told: Mapping[str, Any]) -> Iterable[str]:
+def lines(straggling: Mapping[str, Any]) -> Iterable[str]:
     """One line where somebody was waited for."""
     from slurm_ext.report.formatting import percent
 
-    waited = f"the others waited {percent(told['cost'])} of a step"
-    if told["kind"] == "fixed":
+    waited = f"the others waited {percent(straggling['cost'])} of a step"
+    if straggling["kind"] == "fixed":
         yield (
-            f"ranks:    rank {told['rank']} on {told['node']} was always the slowest ({waited}):"
-            " its node or GPU, not the loader; `dlqueue doctor` compares nodes"
+            f"ranks:    rank {straggling['rank']} on {straggling['node']} was always the slowest"
+            f" ({waited}): its node or GPU, not the loader; `dlqueue doctor` compares nodes"
         )
-    elif told["kind"] == "moving":
+    elif straggling["kind"] == "moving":
         yield (
             f"ranks:    now this rank, now that was the slowest ({waited}): the loader, not a node"
         )

@@ -20,8 +20,10 @@ def tasks_of(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
         of_job.setdefault(run["job_id"], []).append(run)
     if len(of_job) < 2:
         return None
-    found = [efficiency_of([counted(run) for run in last_start(mine)]) for mine in of_job.values()]
-    named = [{name: task[name] for name in (*_NAMES, *_USED)} for task in found]
+    efficiencies = [
+        efficiency_of([counted(run) for run in last_start(mine)]) for mine in of_job.values()
+    ]
+    named = [{name: task[name] for name in (*_NAMES, *_USED)} for task in efficiencies]
     return sorted(named, key=lambda task: (task["array_task_id"] or 0, task["job_id"]))
 
 

@@ -45,11 +45,11 @@ def _rows(
     from slurm_ext.report.formatting import percent, shown
 
     for name, key, of, kind in RESOURCES:
-        most, asked = highest(series[key]), run[of] if of else None
+        most, limit = highest(series[key]), run[of] if of else None
         if most:
-            said = f"{most:.3g}" if kind == "number" else shown(most, kind)
-            whole = f" of {shown(asked, kind)}" if asked else ""
-            yield name, series[key], asked or most, f"{said}{whole}"
+            text = f"{most:.3g}" if kind == "number" else shown(most, kind)
+            whole = f" of {shown(limit, kind)}" if limit else ""
+            yield name, series[key], limit or most, f"{text}{whole}"
     if series["wait"] is not None:
         most = highest(series["wait"])
         yield "waiting", series["wait"], 1.0, f"{percent(most)} of its time for data"

@@ -57,17 +57,17 @@ def folded(counters: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """The counters that are looked at: sums, the largest, and means over GPUs."""
     from statistics import mean  # where the history is: who prints the line needs none of it
 
-    found: dict[str, list[float]] = {}
+    columns: dict[str, list[float]] = {}
     for counter in counters:
         key = (_SUMS | _PEAKS | _MEANS).get(counter["name"])
         if key is not None and counter["value"] is not None:
-            found.setdefault(key, []).append(counter["value"])
+            columns.setdefault(key, []).append(counter["value"])
     how: dict[str, Callable[[list[float]], float]] = {
         **dict.fromkeys(_SUMS.values(), sum),
         **dict.fromkeys(_PEAKS.values(), max),
         **dict.fromkeys(_MEANS.values(), mean),
     }
-    return {name: fold(found[name]) if name in found else None for name, fold in how.items()}
+    return {name: fold(columns[name]) if name in columns else None for name, fold in how.items()}
 
 
 def line(used: Mapping[str, Any]) -> str:
@@ -82,8 +82,8 @@ def _parts(used: Mapping[str, Any]) -> Iterator[str]:
     if used["cpu"] is not None:
         yield f"{used['cpus_used']:.1f} of {used['cpus']} CPUs ({percent(used['cpu'])})"
     if used["mem"] is not None:
-        held, limit = (shown(used[name], "bytes") for name in ("mem_used_bytes", "mem_bytes"))
-        yield f"{held} of {limit} memory ({percent(used['mem'])})"
+        used_bytes, limit = (shown(used[name], "bytes") for name in ("mem_used_bytes", "mem_bytes"))
+        yield f"{used_bytes} of {limit} memory ({percent(used['mem'])})"
     if used["gpu"] is not None:
         yield f"GPUs {percent(used['gpu'])} busy"
     if used["time"] is not None:

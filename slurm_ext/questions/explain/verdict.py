@@ -41,18 +41,22 @@ def _why(run: Mapping[str, Any], past: Sequence[Mapping[str, Any]], side: str) -
     refused = run.get("loader_refused") or LoaderRefusal.NOTHING
     if refused not in (LoaderRefusal.NOTHING, LoaderRefusal.MOVED):
         yield why_workers_stay(refused)
-    models = {one["gpu_model"] for one in past} - {None}
+    models = {run["gpu_model"] for run in past} - {None}
     model = run.get("loader_gpu_model")
     if model and models and model not in models:
         yield f"it ran on {model}, earlier runs on {', '.join(sorted(models))}"
-    kinds = {one["data_key"] for one in past} - {None}
+    kinds = {run["data_key"] for run in past} - {None}
     if kinds and run.get("loader_data_key") not in (None, *kinds):
         yield "its data or its batch were others"
 
 
 def _cores(run: Mapping[str, Any]) -> Iterator[str]:
     """Others on its cores, and how long it waited for a core."""
-    beside = [one for one in run.get("corunners") or () if (one["shared"] or {}).get("cpus")]
+    beside = [
+        corunner
+        for corunner in run.get("corunners") or ()
+        if (corunner["shared"] or {}).get("cpus")
+    ]
     if beside:
         who = "another job" if len(beside) == 1 else f"{len(beside)} other jobs"
         yield f"{who} wanted the same cores"

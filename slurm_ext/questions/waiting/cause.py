@@ -32,8 +32,8 @@ def _of_job(job: JobInfo, jobs: Sequence[JobInfo]) -> dict[str, Any] | None:
     if job.reason == "BeginTime" and job.eligible_time_s is not None:
         return {"kind": "begin", "eligible_s": job.eligible_time_s}
     if job.reason == "JobArrayTaskLimit" and job.array_most:
-        mine = [one for one in jobs if one.array_job_id == job.array_job_id]
-        running = [one.named for one in mine if one.nodes and not one.ended]
+        mine = [task for task in jobs if task.array_job_id == job.array_job_id]
+        running = [task.named for task in mine if task.nodes and not task.ended]
         return {"kind": "array", "limit": job.array_most, "running": running}
     return None
 
@@ -49,7 +49,11 @@ def _of_cluster(
     if job.reason in REASONS:
         return partition_of(job, client.partitions())
     if limit_name(job.reason):
-        own = [one.qos for one in client.partitions() if one.name in job.partition.split(",")]
+        own = [
+            partition.qos
+            for partition in client.partitions()
+            if partition.name in job.partition.split(",")
+        ]
         of_partition = next(filter(None, own), "")
         names = [name for name in dict.fromkeys((of_partition, *job.qos.split(","))) if name]
         return limit_of(job, jobs, client.limits(job.user_name, names), of_partition)

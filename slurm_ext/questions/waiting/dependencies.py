@@ -45,7 +45,7 @@ def _rows(item: re.Match[str], job: JobInfo, jobs: Sequence[JobInfo]) -> Iterato
                 yield _row(how, met, other.named, other)
         return
     for number, task in _ID.findall(item["ids"]):
-        others = [one for one in jobs if _is_named(one, int(number), task)]
+        others = [other for other in jobs if _is_named(other, int(number), task)]
         yield from (_row(how, met, other.named, other) for other in others)
         if not others:
             yield _row(how, met, f"{number}_{task}" if task and task != "*" else number, None)

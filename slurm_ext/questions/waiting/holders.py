@@ -13,8 +13,8 @@ def holders(
     jobs: Sequence[JobInfo], amount: Callable[[JobInfo], float | None]
 ) -> list[dict[str, Any]]:
     """Running jobs that hold an amount, largest first; `amount` is None for one that does not."""
-    held = [(amount(job), job) for job in jobs if job.nodes and not job.ended]
-    rows = [_row(job, much) for much, job in held if much]
+    holding = [(amount(job), job) for job in jobs if job.nodes and not job.ended]
+    rows = [_row(job, much) for much, job in holding if much]
     return sorted(rows, key=lambda row: (-row["amount"], row["job"]))[:MOST_HELD]
 
 
@@ -23,10 +23,10 @@ def _row(job: JobInfo, amount: float) -> dict[str, Any]:
     return {**who, "amount": amount, "end_s": job.end_time_s}
 
 
-def lines(rows: Sequence[Mapping[str, Any]], said: Callable[[float], str]) -> Iterator[str]:
+def lines(rows: Sequence[Mapping[str, Any]], text_of: Callable[[float], str]) -> Iterator[str]:
     """For people: who holds how much, and until when at most."""
     for row in rows[:MOST_SHOWN]:
-        yield f"holds:    {named(row)}: {said(row['amount'])}{until(row['end_s'])}"
+        yield f"holds:    {named(row)}: {text_of(row['amount'])}{until(row['end_s'])}"
     if len(rows) > MOST_SHOWN:
         yield f"holds:    and {len(rows) - MOST_SHOWN} more jobs (--json lists them)"
 

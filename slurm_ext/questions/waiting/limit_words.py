@@ -43,22 +43,22 @@ class LimitName:
 
 def limit_name(reason: str) -> LimitName | None:
     """The limit that a reason names; None: it names none that is known."""
-    found = _REASON.fullmatch(reason)
-    if found is None:
+    match = _REASON.fullmatch(reason)
+    if match is None:
         return None
-    how, per = found["how"], found["per"] or ""
-    if found["of"] is None and per != "Account":  # Slurm leaves "QOS" out of these alone
+    how, per = match["how"], match["per"] or ""
+    if match["of"] is None and per != "Account":  # Slurm leaves "QOS" out of these alone
         return None
-    what = found["what"].lower().replace("jobs", "job")
+    what = match["what"].lower().replace("jobs", "job")
     is_least = how == "Min"
     of_one = is_least or (how == "Max" and what.startswith("wall"))
     per = "Job" if of_one else per
     return LimitName(
-        of_qos=found["of"] != "Assoc",
-        key=_key(how, what.removesuffix("duration"), found["time"], per),
+        of_qos=match["of"] != "Assoc",
+        key=_key(how, what.removesuffix("duration"), match["time"], per),
         counts=_TRES.get(what, what.removesuffix("duration")),
         per=per.lower(),
-        minutes={"Minutes": "used", "RunMinutes": "running"}.get(found["time"] or "", ""),
+        minutes={"Minutes": "used", "RunMinutes": "running"}.get(match["time"] or "", ""),
         is_least=is_least,
     )
 

@@ -22,8 +22,8 @@ def limit_of(
     name = limit_name(job.reason)
     if name is None:
         return None
-    found = [one for one in _places(job, every, partition_qos, name) if one[2]]
-    rows = [_row(job, jobs, every, name, *place) for place in found]
+    places = [place for place in _places(job, every, partition_qos, name) if place[2]]
+    rows = [_row(job, jobs, every, name, *place) for place in places]
     # Of several limits by that name, the one that the job would break.
     return next((row for row in rows if _is_broken(row)), rows[0] if rows else None)
 
@@ -36,28 +36,28 @@ def _places(
 ) -> Iterator[Place]:
     """Limits of that name which may hold for the job, with their full keys."""
     holding = _of_qos(job, every, partition_qos) if name.of_qos else _chain(job, every)
-    for one in holding:
-        limits: Limits = one.limits
+    for holder in holding:
+        limits: Limits = holder.limits
         if name.per == "user" and name.of_qos:
-            limits = one.by_user.get(job.user_id, {})
+            limits = holder.by_user.get(job.user_id, {})
         elif name.per == "account":
-            limits = one.by_account.get(job.account, {})
+            limits = holder.by_account.get(job.account, {})
         for key, limit in limits.items():
             if key == name.key or (name.key.endswith("/") and key.startswith(name.key)):
-                yield one, key, limit
+                yield holder, key, limit
 
 
 def _of_qos(
     job: JobInfo, every: Sequence[EnforcedLimits], partition_qos: str
 ) -> Iterator[EnforcedLimits]:
     for qos in dict.fromkeys((partition_qos, *job.qos.split(","))):
-        yield from (one for one in every if qos and one.qos == qos)
+        yield from (limit for limit in every if qos and limit.qos == qos)
 
 
 def _chain(job: JobInfo, every: Sequence[EnforcedLimits]) -> Iterator[EnforcedLimits]:
     """The user's association, its account, and the accounts above."""
     account = job.account
-    yield from (one for one in every if (one.account, one.user) == (account, job.user_name))
+    yield from (limit for limit in every if (limit.account, limit.user) == (account, job.user_name))
     for _ in range(_MOST_ABOVE):
         own = next((o for o in every if o.account == account and not o.user), None)
         if own is None or not account:
@@ -77,7 +77,7 @@ def _row(
 ) -> dict[str, Any]:
     most, used = limit or (0.0, None)
     resource = key.partition("/")[2] or name.counts
-    asked = _amount(job, resource, name)
+    amount = _amount(job, resource, name)
     alone = name.per in ("job", "node")
     return {
         "kind": "limit",
@@ -91,8 +91,8 @@ def _row(
         "least": name.is_least,
         "limit": most,
         "used": used,
-        "asked": asked,
-        "never": asked is not None and (asked < most if name.is_least else asked > most),
+        "asked": amount,
+        "never": amount is not None and (amount < most if name.is_least else amount > most),
         "holders": [] if alone else _holders(job, jobs, every, name, place, resource),
     }
 
@@ -127,12 +127,16 @@ def _holders(
 
 def _below(account: str, every: Sequence[EnforcedLimits]) -> set[str]:
     """Accounts under an account, at any depth."""
-    found: set[str] = set()
+    below: set[str] = set()
     todo = {account}
     while todo:
-        todo = {one.account for one in every if not one.user and one.parent in todo} - found
-        found |= todo
-    return found
+        todo = {
+            association.account
+            for association in every
+            if not association.user and association.parent in todo
+        } - below
+        below |= todo
+    return below
 
 
 def _amount(job: JobInfo, resource: str, name: LimitName) -> float | None:

@@ -23,8 +23,12 @@ def partition_of(job: JobInfo, partitions: Sequence[PartitionInfo]) -> dict[str,
         return None
     own = job.partition.split(",")
     rows = [
-        {"name": one.name, "state": one.state, "conflicts": list(_conflicts(job, one))}
-        for one in partitions
+        {
+            "name": partition.name,
+            "state": partition.state,
+            "conflicts": list(_conflicts(job, partition)),
+        }
+        for partition in partitions
     ]
     fit = [row["name"] for row in rows if not row["conflicts"] and row["state"] == "UP"]
     return {
@@ -39,15 +43,15 @@ def _conflicts(job: JobInfo, partition: PartitionInfo) -> Iterator[dict[str, Any
     cpus, mem = (None if n is None else -(-n // nodes) for n in (job.cpus, job.mem_mib))
     there = len(expand(partition.nodes)) if partition.nodes else None
     most = min(filter(None, (partition.max_nodes, there)), default=None)
-    for what, asked, limit in (
+    for what, wanted, limit in (
         ("minutes", job.time_limit_minutes, partition.max_time_minutes),
         ("nodes", job.node_count, most),
         ("cpus_per_node", cpus, partition.max_cpus_per_node),
         ("mem_mib_per_node", mem, partition.max_mem_per_node_mib),
         ("mem_mib_per_cpu", mem // cpus if mem and cpus else None, partition.max_mem_per_cpu_mib),
     ):
-        if asked is not None and limit is not None and asked > limit:
-            yield {"what": what, "asked": asked, "limit": limit}
+        if wanted is not None and limit is not None and wanted > limit:
+            yield {"what": what, "asked": wanted, "limit": limit}
     if partition.min_nodes and job.node_count and job.node_count < partition.min_nodes:
         yield {"what": "least_nodes", "asked": job.node_count, "limit": partition.min_nodes}
     yield from _names(job, partition)
@@ -63,21 +67,21 @@ def _names(job: JobInfo, partition: PartitionInfo) -> Iterator[dict[str, Any]]:
 def lines(cause: Mapping[str, Any]) -> Iterator[str]:
     """For people: each conflict, the state of a closed partition, and others that would take it."""
     for row in cause["partitions"]:
-        for one in row["conflicts"]:
-            yield f"limit:    partition {row['name']}: {_said(one)}"
+        for conflict in row["conflicts"]:
+            yield f"limit:    partition {row['name']}: {_said(conflict)}"
         if row["state"] in _CLOSED:
             yield f"closed:   partition {row['name']} is {row['state']}: it starts no job"
     if cause["others"]:
         yield f"instead:  {', '.join(cause['others'])} would take it as it is"
 
 
-def _said(one: Mapping[str, Any]) -> str:
-    what, asked, limit = one["what"], one["asked"], one["limit"]
+def _said(conflict: Mapping[str, Any]) -> str:
+    what, wanted, limit = conflict["what"], conflict["asked"], conflict["limit"]
     if what in ("account", "qos"):
         only = f", only {limit}" if limit else ""
-        return f"not for {what} {asked}{only}"
+        return f"not for {what} {wanted}{only}"
     bound = "at least" if what == "least_nodes" else "at most"
-    return f"{bound} {_amount(what, limit)}, it asks for {_amount(what, asked)}"
+    return f"{bound} {_amount(what, limit)}, it asks for {_amount(what, wanted)}"
 
 
 def _amount(what: str, value: float) -> str:

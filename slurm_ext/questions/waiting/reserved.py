@@ -16,7 +16,7 @@ def reservation_of(job: JobInfo, reservations: Sequence[ReservationInfo]) -> dic
     if job.reason != "Reservation" or not job.reservation:
         return None
     wanted = job.reservation.split(",")
-    own = [_row(one) for one in reservations if one.name in wanted]
+    own = [_row(reservation) for reservation in reservations if reservation.name in wanted]
     return {"kind": "reservation", "name": job.reservation, "reservations": own}
 
 
@@ -35,25 +35,30 @@ def nodes_of(
     if job.reason != NOT_AVAILABLE and not job.reason_detail.startswith("Nodes required for job"):
         return None
     names = set(job.partition.split(","))
-    asked = list(expand(job.required_nodes)) if job.required_nodes else []
-    mine = [n for n in nodes if names & set(n.partitions) and (not asked or n.name in asked)]
-    known = {node.name for node in mine}
-    ahead = [r for r in reservations if r.end_s > now_s and known & set(r.nodes)]
+    required = list(expand(job.required_nodes)) if job.required_nodes else []
+    mine = [n for n in nodes if names & set(n.partitions) and (not required or n.name in required)]
+    usable = {node.name for node in mine}
+    ahead = [r for r in reservations if r.end_s > now_s and usable & set(r.nodes)]
     first = min((r.start_s for r in ahead), default=None)
     return {
         "kind": "nodes",
-        "asked": asked,
+        "asked": required,
         "nodes": len(mine),
         "closed": [{"name": n.name, "state": n.state} for n in mine if not has_room(n)],
-        "reservations": [_row(one) for one in ahead],
+        "reservations": [_row(reservation) for reservation in ahead],
         "minutes_left": None if first is None else max(0.0, first - now_s) / 60,
         "minutes_asked": job.time_limit_minutes,
     }
 
 
-def _row(one: ReservationInfo) -> dict[str, Any]:
-    times = {"start_s": one.start_s, "end_s": one.end_s}
-    return {"name": one.name, **times, "nodes": list(one.nodes), "flags": list(one.flags)}
+def _row(reservation: ReservationInfo) -> dict[str, Any]:
+    times = {"start_s": reservation.start_s, "end_s": reservation.end_s}
+    return {
+        "name": reservation.name,
+        **times,
+        "nodes": list(reservation.nodes),
+        "flags": list(reservation.flags),
+    }
 
 
 def reservation_lines(cause: Mapping[str, Any]) -> Iterator[str]:
@@ -70,23 +75,23 @@ def node_lines(cause: Mapping[str, Any]) -> Iterator[str]:
 
     closed = cause["closed"]
     if closed:
-        which = ", ".join(f"{one['name']} ({one['state']})" for one in closed[:MOST_SHOWN])
+        which = ", ".join(f"{node['name']} ({node['state']})" for node in closed[:MOST_SHOWN])
         more = f" and {len(closed) - MOST_SHOWN} more" if len(closed) > MOST_SHOWN else ""
         yield f"closed:   {len(closed)} of {counted(cause['nodes'], 'node')}: {which}{more}"
     yield from map(_reserved, cause["reservations"][:MOST_SHOWN])
-    left, asked = cause["minutes_left"], cause["minutes_asked"]
-    if left and asked and asked > left:
+    left, minutes = cause["minutes_left"], cause["minutes_asked"]
+    if left and minutes and minutes > left:
         yield (
-            f"shorter:  it asks for {format_minutes(asked)}; with a --time below"
+            f"shorter:  it asks for {format_minutes(minutes)}; with a --time below"
             f" {format_minutes(float(int(left)))} it could end before the reservation begins"
         )
 
 
-def _reserved(one: Mapping[str, Any]) -> str:
+def _reserved(reservation: Mapping[str, Any]) -> str:
     from slurm_ext.questions.waiting.times import at
 
-    nodes = one["nodes"]
+    nodes = reservation["nodes"]
     which = ", ".join(nodes[:MOST_SHOWN]) + (" ..." if len(nodes) > MOST_SHOWN else "")
-    why = " for maintenance" if "MAINT" in one["flags"] else ""
-    times = f"{at(one['start_s'])} to {at(one['end_s'])}"
-    return f"reserved: {which}{why} from {times} (reservation {one['name']})"
+    why = " for maintenance" if "MAINT" in reservation["flags"] else ""
+    times = f"{at(reservation['start_s'])} to {at(reservation['end_s'])}"
+    return f"reserved: {which}{why} from {times} (reservation {reservation['name']})"

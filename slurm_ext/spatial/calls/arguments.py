@@ -20,8 +20,8 @@ class Call:
 
     def argument(self, position: int, *names: str, default: Any = None) -> Any:
         """The argument at `position`, or by one of its names."""
-        found = [self.named[name] for name in names if name in self.named]
-        return found[0] if found else (*self.args, *[default] * 9)[position]
+        values = [self.named[name] for name in names if name in self.named]
+        return values[0] if values else (*self.args, *[default] * 9)[position]
 
     @property
     def slab(self) -> Any:
@@ -36,8 +36,8 @@ class Call:
     def axes(self, dims: Any) -> set[int]:
         """Numbers of dimensions from the front; -1 for one that is not given."""
         rank = self.space + 2
-        each = [dims] if isinstance(dims, int) or dims is None else [*dims]
-        return {-1 if dim is None else dim % rank for dim in each}
+        listed = [dims] if isinstance(dims, int) or dims is None else [*dims]
+        return {-1 if dim is None else dim % rank for dim in listed}
 
 
 def tensors(values: Any) -> Iterator[torch.Tensor]:

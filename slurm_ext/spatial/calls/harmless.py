@@ -34,7 +34,7 @@ NOT_POINTWISE = _names("equal rrelu")
 def is_pointwise(name: str) -> bool:
     """True if torch says so of one of its forms, or of that which does not work in place."""
     kept = name.removesuffix("_")
-    packets: list[Any] = [getattr(torch.ops.aten, one, None) for one in (name, kept)]
+    packets: list[Any] = [getattr(torch.ops.aten, packet, None) for packet in (name, kept)]
     forms = [getattr(packet, form) for packet in packets if packet for form in packet.overloads()]
     marked = any(torch.Tag.pointwise in form.tags for form in forms)
     return name in POINTWISE or (marked and kept not in NOT_POINTWISE)

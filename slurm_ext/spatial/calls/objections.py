@@ -96,7 +96,7 @@ def _resizing(call: Call) -> str | None:
     if factor is None:
         return "a size may be that of the volume; give a whole scale_factor"
     factors = [factor] if isinstance(factor, (int, float)) else factor
-    return None if all(one == int(one) for one in factors) else "not by whole factors"
+    return None if all(factor == int(factor) for factor in factors) else "not by whole factors"
 
 
 def _dropping(call: Call) -> str | None:

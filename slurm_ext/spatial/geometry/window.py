@@ -79,9 +79,9 @@ def halos(window: KernelWindow, sizes: Sequence[int]) -> list[Halo]:
     outputs = [*(min(start // window.stride, last) for start in starts[:-1]), last]
     if any(begin >= end for begin, end in pairwise(outputs)):
         raise SpatialError(f"of parts of {_shown(sizes)} planes, one would have no output")
-    found = [_halo(window, starts, outputs, part) for part in range(len(sizes))]
-    _refuse_thin(found, sizes)
-    return found
+    every = [_halo(window, starts, outputs, part) for part in range(len(sizes))]
+    _refuse_thin(every, sizes)
+    return every
 
 
 def spreading_halos(window: KernelWindow, output_padding: int, sizes: Sequence[int]) -> list[Halo]:
@@ -95,22 +95,22 @@ def spreading_halos(window: KernelWindow, output_padding: int, sizes: Sequence[i
     before = (window.reach - 1 - window.left) // window.stride
     after = (window.left - 1) // window.stride + 1
     starts, whole = [0, *accumulate(sizes)], sum(sizes)
-    found = [
+    every = [
         Halo(from_prev=min(before, begin), from_next=min(after, whole - end))
         for begin, end in pairwise(starts)
     ]
-    _refuse_thin(found, sizes)
-    return found
+    _refuse_thin(every, sizes)
+    return every
 
 
-def edge(dim: int, axis: int, found: Sequence[Halo], part: int) -> Edge:
+def edge(dim: int, axis: int, every: Sequence[Halo], part: int) -> Edge:
     """The edge of `part`, given the halos of all parts."""
     return Edge(
         dim=dim,
         axis=axis,
-        halo=found[part],
-        to_prev=found[part - 1].from_next if part > 0 else 0,
-        to_next=found[part + 1].from_prev if part + 1 < len(found) else 0,
+        halo=every[part],
+        to_prev=every[part - 1].from_next if part > 0 else 0,
+        to_next=every[part + 1].from_prev if part + 1 < len(every) else 0,
     )
 
 
@@ -135,13 +135,13 @@ def _halo(window: KernelWindow, starts: Sequence[int], outputs: Sequence[int], p
     )
 
 
-def _refuse_thin(found: Sequence[Halo], sizes: Sequence[int]) -> None:
+def _refuse_thin(every: Sequence[Halo], sizes: Sequence[int]) -> None:
     """A neighbour can give no more planes than it has."""
-    for part, halo in enumerate(found):
+    for part, halo in enumerate(every):
         before = sizes[part - 1] if part else 0
         after = sizes[part + 1] if part + 1 < len(sizes) else 0
         if halo.from_prev > before or halo.from_next > after or halo.crop >= sizes[part]:
-            widest = max(max(one.from_prev, one.from_next) for one in found)
+            widest = max(max(halo.from_prev, halo.from_next) for halo in every)
             raise SpatialError(
                 f"parts of {_shown(sizes)} planes are thinner than its halo of {widest}"
             )

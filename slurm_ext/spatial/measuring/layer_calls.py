@@ -26,7 +26,7 @@ def layer_calls(model: nn.Module, x: torch.Tensor) -> list[LayerCall]:
     """The calls of a forward pass, in order."""
     passes = [_pass(model, x) for _ in range(1 + WARM)][1:]
     rows = zip(*passes, strict=True)
-    return [replace(row[0], seconds=min(one.seconds for one in row)) for row in rows]
+    return [replace(row[0], seconds=min(call.seconds for call in row)) for row in rows]
 
 
 def shares(calls: list[LayerCall]) -> list[float]:
@@ -36,17 +36,17 @@ def shares(calls: list[LayerCall]) -> list[float]:
 
 
 def _pass(model: nn.Module, x: torch.Tensor) -> list[LayerCall]:
-    found: list[LayerCall] = []
+    calls: list[LayerCall] = []
     names = {module: name for name, module in model.named_modules()}
 
     def begin(layer: nn.Module, args: tuple[Any, ...]) -> None:
         if args and isinstance(args[0], torch.Tensor):
-            given = args[0].detach().to("meta")
-            found.append(LayerCall(names[layer], layer, given, -_now(x)))
+            sizes = args[0].detach().to("meta")
+            calls.append(LayerCall(names[layer], layer, sizes, -_now(x)))
 
     def end(_layer: nn.Module, args: tuple[Any, ...], _result: Any) -> None:
         if args and isinstance(args[0], torch.Tensor):
-            found[-1] = replace(found[-1], seconds=found[-1].seconds + _now(x))
+            calls[-1] = replace(calls[-1], seconds=calls[-1].seconds + _now(x))
 
     leaves = [module for module in model.modules() if not [*module.children()]]
     hooks = [leaf.register_forward_pre_hook(begin) for leaf in leaves]
@@ -55,7 +55,7 @@ def _pass(model: nn.Module, x: torch.Tensor) -> list[LayerCall]:
         model(x)
     for hook in hooks:
         hook.remove()
-    return found
+    return calls
 
 
 def _now(x: torch.Tensor) -> float:

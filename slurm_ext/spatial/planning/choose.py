@@ -27,21 +27,21 @@ def meshes(
     `samples` is the global batch (None: one sample of each group); ties go to more groups of data,
     then to early dimensions.
     """
-    found = [
+    every = [
         cost(net, cluster, data, space, (samples or data) // data)
         for data, space in factorisations(ranks, len(net.sizes))
         if (samples or data) % data == 0 and divides(net, space)
     ]
-    fit = [one for one in found if one.memory_bytes <= MEMORY_SHARE * cluster.memory_bytes]
-    return sorted(fit, key=lambda one: (-one.samples_per_s, -one.data, [-n for n in one.space]))
+    fit = [cost for cost in every if cost.memory_bytes <= MEMORY_SHARE * cluster.memory_bytes]
+    return sorted(fit, key=lambda cost: (-cost.samples_per_s, -cost.data, [-n for n in cost.space]))
 
 
 def fewest_ranks(net: NetworkProfile, cluster: ClusterProfile) -> MeshCost | None:
     """The smallest space that holds one sample; None if up to 4096 ranks do not."""
     for ranks in range(1, MOST_RANKS + 1):
-        found = [one for one in meshes(net, cluster, ranks, 1) if one.data == 1]
-        if found:
-            return found[0]
+        costs = [cost for cost in meshes(net, cluster, ranks, 1) if cost.data == 1]
+        if costs:
+            return costs[0]
     return None
 
 

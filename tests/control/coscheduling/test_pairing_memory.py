@@ -36,7 +36,7 @@ def here(tmp_path: Path, held_gib: float = 0.0, earlier_gib: float = 0.0) -> Her
         memory,
         slowdowns=Disk,
         monitor=watch,
-        held=lambda asked: earlier_gib * GIB if asked == key else 0.0,
+        held_bytes=lambda asked: earlier_gib * GIB if asked == key else 0.0,
         clock=lambda: found.now_s,
     )
     return found

@@ -26,14 +26,14 @@ class JobLocation:
     def pids(self) -> set[int]:
         """The job's processes now."""
         group = self.group()
-        if group is not None and (found := group.pids()):
-            return found
+        if group is not None and (of_group := group.pids()):
+            return of_group
         if not self._processes:  # it remembers from look to look who is not of the job
             self._processes.append(JobProcesses(self.job_id, self.uid, self.node, self.proc))
         processes = self._processes[0]
-        found = processes.find()
-        processes.update(found, switches=False)
-        return found
+        of_group = processes.find()
+        processes.update(of_group, switches=False)
+        return of_group
 
     def v1_folder(self, controller: str) -> Path | None:
         """The job's version 1 group of a controller that `node.cgroup` does not read."""
