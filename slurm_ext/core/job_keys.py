@@ -14,6 +14,8 @@ from slurm_ext.core.records import Level, Submission
 
 MAX_SCRIPT_BYTES = 32 * 1024
 MAX_SCRIPT_LINES = 4096
+_MOST_PARTS = 512  # lines that are hashed one by one: nobody writes more commands by hand
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # of str.splitlines
 _DIGITS = {ord(digit): "#" for digit in "0123456789"}
 _SIGNED = 1 << 63  # SQLite's integers are signed
 _NO_NAMES = frozenset({"", "sbatch", "wrap"})  # sbatch's names for a job without one
@@ -39,7 +41,8 @@ def seen_script(script: str) -> tuple[str, bool]:
         raw = script.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise WireError("job.script holds half a character") from None
-    if len(raw) <= MAX_SCRIPT_BYTES and len(script.splitlines()) <= MAX_SCRIPT_LINES:
+    few = sum(map(script.count, _LINE_ENDS)) < MAX_SCRIPT_LINES
+    if len(raw) <= MAX_SCRIPT_BYTES and (few or len(script.splitlines()) <= MAX_SCRIPT_LINES):
         return script, False
     return raw[:MAX_SCRIPT_BYTES].decode("utf-8", "surrogateescape"), True
 
@@ -60,11 +63,10 @@ def keys_of(job: Submission) -> Mapping[Level, int]:
     user, kind = job.user_name or f"#{job.user_id}", None
     keys = dict[Level, int]()
     if job.script is not None and not job.script_truncated:
-        # #SBATCH lines say how much it needs and not what it is.
-        lines = map(str.strip, job.script.splitlines())
-        text = "\n".join([line for line in lines if line and line[0] != "#"])
+        text = _commands(job.script)
         own, here = [_raw(user)], [_raw(job.work_dir)]
-        exact = _raw(text).split(b"\n") if text else []
+        parts = -1 if text.count("\n") < _MOST_PARTS else 0
+        exact = _raw(text).split(b"\n", parts) if text else []
         rest = [b"", *map(_raw, job.argv[1:])]
         words = in_one_line(f"{text}\n{' '.join(job.argv[1:])}")
         files = list(map(_raw, sorted(programs(words, job.work_dir))))
@@ -74,6 +76,16 @@ def keys_of(job: Submission) -> Mapping[Level, int]:
         if files:
             kind = keys[Level.KIND] = _key(Level.KIND, files)
     return keys | record_keys(user, job.name, job.account, kind)
+
+
+def _commands(script: str) -> str:
+    """Its lines without comments: #SBATCH says how much a job needs, and not what it is.
+
+    None of the many lines that a hostile script may have passes the interpreter by itself.
+    """
+    lines = filter(None, map(str.strip, script.splitlines()))
+    first, *others = "\n".join(["", *lines]).split("\n#")
+    return (first + "".join([part[part.find("\n") :] for part in others if "\n" in part]))[1:]
 
 
 def record_keys(

@@ -7,9 +7,10 @@ fewest cores, then the fewest workers, where that gains enough or frees CPUs. Wh
 cores would turn into a loss is not done: a change holds in every world, or the job stays.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from slurm_ext.core.advice.words import LIMITS
 from slurm_ext.core.records import SCRIPT_LEVELS, Decision, Prediction, Shape, ShapeLimits
@@ -19,6 +20,8 @@ MIN_GAIN = 0.05
 FAR_MARGIN = 1.05  # of the lower bound over the present rate, by runs of other arguments
 WORTH = 1.001  # a bound that rises by less is level: plateaus are not climbed step by step
 NO_HELP = 2  # steps up without a better lower bound before the climb ends
+Rows = Mapping[int, tuple[Sequence[float], Sequence[float]]]
+"""By cores: rates and their lower bounds, of each number of workers above zero."""
 CROWDED = "where other jobs crowd its cores it would be slower for a change"
 CROWDED_WORKERS = "its workers stay, for the cores may be crowded"
 
@@ -35,6 +38,7 @@ def decide(
     least_cpus: int = 1,
     workers_stay: str | None = None,
     worlds: Sequence[Callable[[Shape], float]] = (),
+    rows: Callable[[Sequence[int], Sequence[int]], Rows] | None = None,
 ) -> Decision:
     """The smallest core and then worker count whose lower bound is `target` of the best one.
 
@@ -43,12 +47,15 @@ def decide(
     the job would have as written, and takes no CPU away below `least_cpus`. `workers_stay`: why
     its workers cannot be moved; then no CPU is for others. `worlds`: rates by shape elsewhere, of
     which a change keeps `target`, too; one that gives CPUs back is tried without that, and with
-    the workers of the script.
+    the workers of the script. `rows`: what `predict` says of many cores and workers at once.
     """
     most = most_workers(limits, worker_rss_bytes)
-    search = _Search(predict, worker_counts(most), target, short=most < limits.max_workers)
-    written = search.at(before)
+    once, short = lru_cache(maxsize=None)(predict), most < limits.max_workers
+    search = _Search(once, worker_counts(most), target, short=short)
+    written = once(before)
     cores = core_counts(before.cpus_per_task, limits, may_change_cpus, least_cpus)
+    if rows is not None and cores and most > 0:
+        search.rows = rows(cores, search.workers[1:])
     decision = _choose(search, written, cores, min_gain, workers_stay)
     if _holds(decision, worlds, target):
         return decision
@@ -80,10 +87,7 @@ def _choose(
     before, workers = written.shape, search.workers
     if not cores:
         return _leave(written, "no shape fits the limits of its partition and node")
-    peaks = search.climb(cores)
-    best = max(peaks, key=lambda peak: peak.interval.low)
-    frugal = next(peak for peak in peaks if search.good(peak, best))
-    chosen = search.fewest_workers(frugal.shape.cpus_per_task, best)
+    best, chosen = search.climb(cores)
     within = before.cpus_per_task <= cores[-1] and before.num_workers <= workers[-1]
     if within and search.good(written, best):
         decision = _give_back(search, written, chosen, best)
@@ -100,7 +104,7 @@ def _with_own_workers(
     """The job with the workers of its script: CPUs that these cannot use go back."""
     before = written.shape
     fewer = [count for count in cores if count < before.cpus_per_task]
-    rates = [search.at(replace(before, cpus_per_task=count)) for count in fewer]
+    rates = (search.predict(replace(before, cpus_per_task=count)) for count in fewer)
     enough = next((rate for rate in rates if search.good(rate, written)), None)
     if enough is None:
         return _leave(written, why)
@@ -115,55 +119,71 @@ def most_workers(limits: ShapeLimits, worker_rss_bytes: int | None) -> int:
     return min(limits.max_workers, limits.mem_bytes // worker_rss_bytes)
 
 
+class _Ends(NamedTuple):
+    """Rate and lower bound of one shape, for a search."""
+
+    low: float
+    samples_per_s: float
+    cores: int
+    place: int  # of its number of workers
+
+
 @dataclass(slots=True)
 class _Search:
-    """Predictions asked for at most once, over worker counts that the limits allow."""
+    """Shapes over worker counts that the limits allow; each is predicted at most once."""
 
     predict: Callable[[Shape], Prediction]
     workers: Sequence[int]
     target: float
     short: bool  # of memory: it allows fewer workers than the CPUs do
-    predictions: dict[Shape, Prediction] = field(default_factory=dict)
+    rows: Rows = field(default_factory=dict)
 
-    def at(self, shape: Shape) -> Prediction:
-        if shape not in self.predictions:
-            self.predictions[shape] = self.predict(shape)
-        return self.predictions[shape]
+    def at(self, cores: int, index: int) -> _Ends:
+        if index and cores in self.rows:
+            rates, lows = self.rows[cores]
+            return _Ends(lows[index - 1], rates[index - 1], cores, index)
+        told = self.told(cores, index)
+        return _Ends(told.interval.low, told.samples_per_s, cores, index)
 
-    def good(self, prediction: Prediction, best: Prediction) -> bool:
+    def told(self, cores: int, index: int) -> Prediction:
+        return self.predict(Shape(cpus_per_task=cores, num_workers=self.workers[index]))
+
+    def good(self, told: Prediction, best: Prediction) -> bool:
         return (
-            prediction.interval.low >= self.target * best.interval.low
-            and prediction.samples_per_s >= self.target * best.samples_per_s
+            told.interval.low >= self.target * best.interval.low
+            and told.samples_per_s >= self.target * best.samples_per_s
         )
 
-    def climb(self, cores: Sequence[int]) -> list[Prediction]:
-        """Each core count's best worker count; it never falls as cores grow, so go on from it."""
-        peaks: list[Prediction] = []
-        start = flat = 0
-        for count in cores:
-            start, peak = self._peak(count, start)
-            better = not peaks or peak.interval.low > WORTH * max(p.interval.low for p in peaks)
+    def climb(self, cores: Sequence[int]) -> tuple[Prediction, Prediction]:
+        """The best shape, and of the fewest cores that are good the fewest workers.
+
+        The best worker count never falls as cores grow, so that each climb goes on from the last.
+        """
+        peaks = [best := self._peak(cores[0], 0)]
+        flat = 0
+        for count in cores[1:]:
+            peaks.append(peak := self._peak(count, peaks[-1].place))
+            better = peak.low > WORTH * best.low
             flat = 0 if better else flat + 1
-            peaks.append(peak)
+            best = peak if peak.low > best.low else best
             if flat >= NO_HELP:
                 break
-        return peaks
+        low, rate = self.target * best.low, self.target * best.samples_per_s
+        frugal = next(one for one in peaks if one.low >= low and one.samples_per_s >= rate)
+        every = (self.at(frugal.cores, index) for index in range(len(self.workers)))
+        fewest = next(one for one in every if one.low >= low and one.samples_per_s >= rate)
+        return self.told(*best[2:]), self.told(*fewest[2:])
 
-    def _peak(self, cores: int, start: int) -> tuple[int, Prediction]:
-        where, flat = start, 0
-        best = self.at(Shape(cpus_per_task=cores, num_workers=self.workers[start]))
+    def _peak(self, cores: int, start: int) -> _Ends:
+        flat, best = 0, self.at(cores, start)
         for index in range(start + 1, len(self.workers)):
-            prediction = self.at(Shape(cpus_per_task=cores, num_workers=self.workers[index]))
-            better = prediction.interval.low > WORTH * best.interval.low
+            ends = self.at(cores, index)
+            better = ends.low > WORTH * best.low
             flat = 0 if better else flat + 1
-            where, best = (index, prediction) if better else (where, best)
+            best = ends if better else best
             if flat >= NO_HELP:
                 break
-        return where, best
-
-    def fewest_workers(self, cores: int, best: Prediction) -> Prediction:
-        shapes = (Shape(cpus_per_task=cores, num_workers=count) for count in self.workers)
-        return next(rate for rate in map(self.at, shapes) if self.good(rate, best))
+        return best
 
     def fine(self, written: Prediction, best: Prediction) -> str:
         """The reason for a job to stay as it is; memory may be what keeps workers few."""
@@ -178,7 +198,7 @@ def _give_back(
 ) -> Decision:
     """The job is fine: its workers stay if they can, CPUs that it cannot use go back."""
     fewer = chosen.shape.cpus_per_task
-    same = search.at(Shape(cpus_per_task=fewer, num_workers=written.shape.num_workers))
+    same = search.predict(Shape(cpus_per_task=fewer, num_workers=written.shape.num_workers))
     after = same if search.good(same, best) else chosen
     free = written.shape.cpus_per_task - fewer
     if free <= 0 or after.samples_per_s < search.target * written.samples_per_s:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.records import Interval, Level, Prediction, Shape, ShapeLimits
-from slurm_ext.model.throughput.estimate import shape_predictor
+from slurm_ext.model.throughput.estimate import ShapePredictor
 from slurm_ext.policy.loader import core_counts, most_workers, worker_counts
 from slurm_ext.policy.max_and_knee import NEAR, peak
 from tests.builders import STARVED, estimate_of
@@ -15,7 +15,7 @@ from tests.builders import STARVED, estimate_of
 
 def of(**changes: float | None) -> Callable[[Shape], Prediction]:
     """Predictions from one run on a node whose cores are not known."""
-    return shape_predictor(estimate_of(STARVED, node_cores=None, **changes))
+    return ShapePredictor(estimate_of(STARVED, node_cores=None, **changes))
 
 
 def test_the_maximum_is_the_accelerators_where_cores_suffice() -> None:

@@ -12,7 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +23,7 @@ import slurm_ext
 
 if TYPE_CHECKING:
     from slurm_ext.advisor.service.advisor import Advisor
-    from slurm_ext.core.records import Submission
+    from slurm_ext.core.records import LoaderRun, Submission
 
 RUNS = 8
 PACKAGE = f"{Path(slurm_ext.__file__).parent}/"
@@ -77,7 +77,7 @@ def submission() -> dict[str, Any]:
     from slurm_ext.core.wire import encode_request
 
     with tempfile.TemporaryDirectory() as folder:
-        advisor, job = _advisor(Path(folder))
+        advisor, job = advisor_of(Path(folder))
         texts = (f"{job.script}: --seed {number}\n" for number in range(2))
         first, other = (replace(job, script=text) for text in texts)
         advisor.reply(encode_request("submit", first), trusted=True)  # settles what is lazy
@@ -86,8 +86,8 @@ def submission() -> dict[str, Any]:
         return way_of(lambda: advisor.reply(line, trusted=True))
 
 
-def _advisor(folder: Path) -> tuple["Advisor", "Submission"]:
-    """An advisor with RUNS runs of the user's script with other seeds, and such a job."""
+def advisor_of(folder: Path, runs: "Sequence[LoaderRun]" = ()) -> tuple["Advisor", "Submission"]:
+    """An advisor with runs of the user's script with other seeds, and such a job."""
     import numpy as np
 
     from slurm_ext.advisor.evidence.runs import COLUMNS, LEVELS, NO_KEY
@@ -103,9 +103,10 @@ def _advisor(folder: Path) -> tuple["Advisor", "Submission"]:
     advisor = Advisor(Settings(values=settings), Journal(folder))
     advisor.rules = ClusterRules(partitions={"none": PartitionRules(cpus_per_node=8)})
     keys = keys_of(replace(JOB, script=f"{JOB.script}: --seed {RUNS}\n"))
-    row = [np.nan if value is None else value for name in COLUMNS for value in [getattr(RUN, name)]]
-    columns = [np.full(RUNS, keys.get(level, NO_KEY), np.int64) for level in LEVELS]
-    advisor.runs.extend(np.array([row] * RUNS, np.float32), columns, np.zeros(RUNS, np.int32))
+    rows = [[getattr(run, name) for name in COLUMNS] for run in runs or [RUN] * RUNS]
+    columns = [np.full(len(rows), keys.get(level, NO_KEY), np.int64) for level in LEVELS]
+    owners = np.zeros(len(rows), np.int32)
+    advisor.runs.extend(np.array(rows, np.float32), columns, owners)  # None becomes NaN
     return advisor, JOB
 
 

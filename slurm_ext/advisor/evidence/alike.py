@@ -54,8 +54,10 @@ def alike(evidence: Evidence, job: Submission) -> AlikeRuns:
     if kind is not None and any(map(str.isdigit, kind)):  # other names say no model
         from slurm_ext.model.throughput.pooling import OTHER_MODEL_SD  # `predict` waits for it
 
-        same = _only(runs, [run for run in _all(runs) if is_model(kind, run.gpu_model)])
-        other = not same and any(run.gpu_model for run in _all(runs))
+        models = {run.gpu_model for run in _all(runs)}
+        its = {model for model in models if is_model(kind, model)}
+        same = _only(runs, [run for run in _all(runs) if run.gpu_model in its]) if its else {}
+        other = not same and any(models)
         runs, widths = same or runs, [OTHER_MODEL_SD] if other else []
     asked = gpus_of(job)
     newest = _newest(runs, _OF_ITS_KIND)
@@ -145,10 +147,10 @@ def _only(evidence: Evidence, kept: Sequence[LoaderRun]) -> dict[Level, list[Loa
     """These of the runs, and all of the cluster's; nothing where there are none."""
     if not kept:
         return {}
-    known = set(kept)
+    known = set(map(id, kept))  # a run is one object on all levels, and slow to compare
     return _without_empty(
         {
-            level: [run for run in runs if level is Level.CLUSTER or run in known]
+            level: [run for run in runs if level is Level.CLUSTER or id(run) in known]
             for level, runs in evidence.items()
         }
     )

@@ -10,21 +10,22 @@ can work. Where they share few cores, the next start waits for that: `starts`. I
 seconds that is a notable share of the run, so that its doubt widens the interval by that share.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import hypot
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slurm_ext.core.records import Interval, LoaderRun, Prediction, Shape
 
 if TYPE_CHECKING:  # imported with the first evidence
-    from slurm_ext.model.throughput.estimate import Estimate
+    from slurm_ext.model.throughput.estimate import Estimate, ShapePredictor
 
+Shapes = tuple[Sequence[int], Sequence[int]]  # each of the CPUs with each number of workers
 START_S = 0.02  # of a worker, where no run of the job started one: forking a process with torch
 # Times as long as foretold, or as short, in nine of ten: from other workers or cores, and START_S.
 START_FACTOR, UNSEEN_START_FACTOR = 1.9, 3.2
-_MOST_PREDICTORS, _MOST_SHAPES = 128, 128  # kept: some 20 MiB at most; one decision asks for 120
+_MOST_PREDICTORS, _MOST_SHAPES, _MOST_ROWS = 128, 128, 4  # kept: some 30 MiB at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,35 +60,82 @@ class WholeRun:
     def _interval(self, steady: Prediction, lost_s: float, starts_s: float) -> Interval:
         """The interval of the whole run: doubts of its steady rate and of its starts together."""
         sample_s, bounds = 1 / steady.samples_per_s, steady.interval
-        longer_s = hypot(1 / bounds.low - sample_s, starts_s * (self.start_factor - 1))
-        shorter_s = hypot(sample_s - 1 / bounds.high, starts_s * (1 - 1 / self.start_factor))
-        whole_s = sample_s + lost_s
-        return Interval(1 / (whole_s + longer_s), 1 / (whole_s - shorter_s), bounds.level)
+        least_s = hypot(sample_s - 1 / bounds.high, starts_s * (1 - 1 / self.start_factor))
+        low = self._low(hypot, steady.samples_per_s, bounds.low, lost_s, starts_s)
+        return Interval(low, 1 / (sample_s + lost_s - least_s), bounds.level)
+
+    def _low(
+        self, hypot: Callable[[Any, Any], Any], rate: Any, low: Any, lost_s: Any, starts_s: Any
+    ) -> Any:
+        longer_s = hypot(1 / low - 1 / rate, starts_s * (self.start_factor - 1))
+        return 1 / (1 / rate + lost_s + longer_s)
+
+    def of_many(
+        self, steady: "ShapePredictor", shapes: Shapes, node_cores: float | None
+    ) -> tuple[Any, Any]:
+        """Rates and lower bounds, as arrays with a row for each of the CPUs."""
+        import numpy as np
+
+        many: Any = np
+        cpus, workers = map(many.array, shapes)
+        rate, low = steady.ends(cpus, workers)
+        cores = np.minimum(cpus, node_cores or np.inf)[:, None] / self.per_task
+        starts_s = self.start_s * starts(workers, cores, many.maximum)
+        lost_s = self.beside_s + starts_s
+        return 1 / (1 / rate + lost_s), self._low(many.hypot, rate, low, lost_s, starts_s)
 
 
-def starts(workers: float, cores: float) -> float:
+def starts(workers: float, cores: float, maximum: Callable[[float, float], float] = max) -> float:
     """The time that starting all workers takes, in times of one that starts alone.
 
     All but the last one compute besides, as long as their start took, on the same cores.
     """
-    if workers <= 0:
-        return 0.0
-    return max(workers, (2 * workers - 1) / cores)
+    return maximum(maximum(0.0, workers), (2 * workers - 1) / cores)
+
+
+Rows = Mapping[int, tuple[Sequence[float], Sequence[float]]]
+"""By cores: rates and their lower bounds, of each number of workers."""
+
+
+class WholeRunPredictor:
+    """Predictions of the whole run, made once: all jobs that rest on the same runs ask the same."""
+
+    def __init__(self, steady: "ShapePredictor", whole: WholeRun, node_cores: int | None) -> None:
+        self._steady, self._whole, self._node_cores = steady, whole, node_cores
+        self._told: dict[Shape, Prediction] = {}
+        self._rows: dict[Shapes, Rows] = {}
+
+    def __call__(self, shape: Shape) -> Prediction:
+        """The prediction of one shape."""
+        if shape not in self._told:
+            if len(self._told) >= _MOST_SHAPES:
+                self._told.clear()
+            self._told[shape] = self._whole.of(self._steady(shape), self._node_cores)
+        return self._told[shape]
+
+    def rows(self, cpus: Sequence[int], workers: Sequence[int]) -> Rows:
+        """Two figures of each shape, with `workers` above zero, at a fraction of the cost."""
+        asked = cpus, workers
+        if asked not in self._rows:
+            if len(self._rows) >= _MOST_ROWS:
+                self._rows.clear()
+            rates, lows = self._whole.of_many(self._steady, asked, self._node_cores)
+            pairs = zip(rates.tolist(), lows.tolist(), strict=True)
+            self._rows[asked] = dict(zip(cpus, pairs, strict=True))
+        return self._rows[asked]
 
 
 @lru_cache(maxsize=_MOST_PREDICTORS)
 def whole_run_predictor(
     estimated: "Estimate", node_cores: int | None, factor: float, whole: WholeRun
-) -> Callable[[Shape], Prediction]:
-    """Predict each shape once: all jobs that rest on the same runs ask for the same few."""
-    from slurm_ext.model.throughput.estimate import shape_predictor
+) -> WholeRunPredictor:
+    """The predictor of jobs that rest on these runs."""
+    from slurm_ext.model.throughput.estimate import ShapePredictor
 
-    steady = shape_predictor(
+    steady = ShapePredictor(
         estimated, node_cores=node_cores, factor=factor, processes=whole.per_task
     )
-    if not (whole.beside_s or whole.start_s):
-        return lru_cache(maxsize=_MOST_SHAPES)(steady)
-    return lru_cache(maxsize=_MOST_SHAPES)(lambda shape: whole.of(steady(shape), node_cores))
+    return WholeRunPredictor(steady, whole, node_cores)
 
 
 def whole_run_of(runs: Sequence[LoaderRun], tasks: int = 1) -> WholeRun:

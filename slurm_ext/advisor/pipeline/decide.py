@@ -206,6 +206,7 @@ def _loader_decision(
         may_change_cpus="never" if context.rules is None or estimated.others else str(may_change),
         worker_rss_bytes=(estimated.worker_rss_bytes or 0) * summary.whole.per_task or None,
         worlds=worlds,
+        rows=predict.rows,
         **bounds,
     )
     if chosen.action == "change" and chosen.after.cpus_per_task < before.cpus_per_task:

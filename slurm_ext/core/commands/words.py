@@ -36,8 +36,10 @@ _DATE = re.compile(
     r"|/[0-2][0-9][-_:.h][0-5][0-9](?:[-_:.m][0-5][0-9])?)?(?![0-9])",
     re.ASCII,
 )
-_MARKED = re.compile(r"(?: -|=|20)[^ ]*")  # from there on, a word that may be an option or a date
-_MOST_WORDS = 4096  # that are searched for options and dates; in the rest, every number counts
+# From there on, a word that may be an option or a date.
+_MARKED = re.compile(r"(?:-(?<= -)|=|20)[^ ]*")
+# Searched for options and dates; in the rest of a text with more words, every number counts.
+_MOST_WORDS, _MOST_SEARCHED = 4096, 16 * 1024
 _MOST_OPTIONS = 256  # and dates, that are looked at
 _MOST_CHARS = 8192  # of them
 
@@ -57,8 +59,9 @@ def same_work(line: str) -> str:
     """The words without numbers that do not change the work: seeds, learning rates, dates."""
     text, room = f" {line} ", _MOST_CHARS
     edits = dict[int, tuple[int, str]]()  # by a word's begin: its end, and what it becomes
-    for marked in islice(_MARKED.finditer(text, 0, _end_of(text, _MOST_WORDS)), _MOST_OPTIONS):
-        begin, end = text.rfind(" ", 0, marked.start() + 1) + 1, marked.end()
+    end = len(text) if text.count(" ") <= _MOST_WORDS + 1 else text.rfind(" ", 0, _MOST_SEARCHED)
+    for marked in islice(_MARKED.finditer(text, 0, end), _MOST_OPTIONS):
+        begin, end = text.rfind(" ", 0, marked.start()) + 1, marked.end()
         word = text[begin:end]
         room -= len(word)
         if room < 0:
@@ -73,13 +76,6 @@ def same_work(line: str) -> str:
             after = text.find(" ", end + 1)
             edits[end + 1] = after, _NUMBER.sub("#", text[end + 1 : after])
     return _edited(text, edits)[1:-1]
-
-
-def _end_of(text: str, words: int) -> int:
-    """The end of the first `words` words, which stand between single spaces."""
-    if text.count(" ") <= words + 1:
-        return len(text)
-    return len(text) - len(text.split(" ", words + 1)[-1]) - 1
 
 
 def _edited(text: str, edits: Mapping[int, tuple[int, str]]) -> str:

@@ -38,10 +38,15 @@ on an accelerator keeps its own rate while the cores can pay for the process tha
 Others on its cores: with d = `others` processes for each core that always want it, a job of k
 processes that want a core gets c * k / (k + d * c) of its c cores, and what it computes takes as
 much longer. k counts at most c: more workers than cores are no claim on a neighbour's share.
+
+Every formula takes single figures, and with numpy as its `arithmetic` arrays of them: workers, all
+above zero or the one figure 0, and cores.
 """
 
 from dataclasses import dataclass, field, replace
-from math import ceil, inf, sqrt
+from math import inf
+
+from slurm_ext.model.floats import FLOATS, Arithmetic
 
 # From contrib/bench/curve (decoding, latency, both, large batches; 0.25 to 2 cores; torch 2.13):
 # its error hardly moves for 8 to 24 and 2 to 4, and is smallest near these two.
@@ -74,7 +79,9 @@ class Curve:
     sample_bytes: float = 0.0
     epoch_samples: float = inf
     threads: float = 0.0  # cores that the step's threads had; 0: the step is an accelerator's
-    others: float = 0.0  # processes of other jobs that want each of its cores
+    arithmetic: Arithmetic = field(
+        default=FLOATS, repr=False, compare=False
+    )  # or numpy, for arrays
     # Wall and CPU seconds of a worker for one sample, sending it included: every point needs them.
     worker_s: tuple[float, float] = field(init=False, repr=False, compare=False)
     sharpness: float = field(init=False, repr=False, compare=False)  # between workers and cores
@@ -83,9 +90,10 @@ class Curve:
         """Compute once what every point needs."""
         extra_s = sending_s(self.batch_size, self.sample_bytes)
         wall_s, cpu_s = self.fetch_wall_s + extra_s, self.fetch_cpu_s + extra_s
-        sleeping = 1 - min(1.0, cpu_s / wall_s)
+        m = self.arithmetic
+        sleeping = m.maximum(1 - m.minimum(1.0, cpu_s / wall_s), 1e-6)
         object.__setattr__(self, "worker_s", (wall_s, cpu_s))
-        sharpness = min(SHARPNESS, SLEEPY_SHARPNESS / max(sleeping, 1e-6))
+        sharpness = m.minimum(SHARPNESS, SLEEPY_SHARPNESS / sleeping)
         object.__setattr__(self, "sharpness", sharpness)
 
 
@@ -93,7 +101,7 @@ class Curve:
 class Point:
     """The curve at one worker and core count, with each ceiling's part in it.
 
-    Shares are d log X / d log ceiling, and add up to 1.
+    CrowdedShares are d log X / d log ceiling, and add up to 1.
     """
 
     samples_per_s: float
@@ -119,13 +127,6 @@ class Point:
         return "storage" if self.storage > self.wall + self.cpu else "data"
 
 
-def at(curve: Curve, workers: float, cores: float) -> Point:
-    """The curve at `workers` > 0 workers, or 0 for loading in the training process itself."""
-    if curve.others:
-        return at_beside(curve, curve.others, workers, cores)
-    return _at(curve, workers, cores)
-
-
 def at_beside(
     curve: Curve, others: float, workers: float, cores: float, *, claims: bool = False
 ) -> Point:
@@ -133,27 +134,30 @@ def at_beside(
 
     `claims`: each process of its own counts, beyond the cores too, as the kernel counts them.
     """
-    wanted = _wanted(curve, workers)
-    most = wanted if claims else min(cores, wanted)
-    return _at(*_beside_others(curve, others * cores, most, workers, cores))
+    wanted = max(1.0, curve.threads)  # cores that its processes want, were they all at work
+    wanted += workers * min(1.0, curve.fetch_cpu_s / curve.fetch_wall_s)
+    most = wanted if claims else curve.arithmetic.minimum(cores, wanted)
+    return at(*_beside_others(curve, others * cores, most, workers, cores))
 
 
-def _at(curve: Curve, workers: float, cores: float) -> Point:
-    if workers <= 0:
+def at(curve: Curve, workers: float, cores: float) -> Point:
+    """The curve at `workers` > 0 workers, or 0 for loading in the training process itself."""
+    if is_serial(workers):
         return _serial(curve, cores)
+    m, stored = curve.arithmetic, curve.storage_samples_per_s
     supply, wall, cpu = _supply(curve, workers, cores)
     rate = _step_rate(curve, cores) if curve.threads else curve.accel_samples_per_s
     step_s = 1 / rate + FREE_S_PER_BYTE * curve.sample_bytes
-    step_s += _per_sample(curve, curve.receive_s)
-    stored = curve.storage_samples_per_s
-    rate, accelerator, loader, storage = _smooth_min(SHARPNESS, 1 / step_s, supply, stored)
-    # A loop that lacks data waits for cores while it would wait anyway.
-    held_s = accelerator * _per_sample(curve, contention_s(curve, rate, workers, cores))
-    if held_s:
-        loop_s = step_s + held_s
-        rate, accelerator, loader, storage = _smooth_min(SHARPNESS, 1 / loop_s, supply, stored)
+    step_s += curve.receive_s / curve.batch_size if curve.batch_size else 0.0
+    rate, accelerator, loader, storage = _smooth_min(m, SHARPNESS, 1 / step_s, supply, stored)
+    held_s = 0.0
+    if curve.batch_size and not curve.threads:
+        # A loop that lacks data waits for cores while it would wait anyway.
+        held_s = accelerator * contention_s(curve, rate, workers, cores) / curve.batch_size
+        least = 1 / (step_s + held_s)
+        rate, accelerator, loader, storage = _smooth_min(m, SHARPNESS, least, supply, stored)
     if curve.threads:
-        rate = min(rate, cores / (curve.worker_s[1] + curve.main_cpu_s))
+        rate = m.minimum(rate, cores / (curve.worker_s[1] + curve.main_cpu_s))
     return Point(
         samples_per_s=1
         / (1 / rate + pass_s(curve, workers, cores, accelerator) / curve.epoch_samples),
@@ -171,40 +175,41 @@ def _beside_others(
     curve: Curve, theirs: float, wanted: float, workers: float, cores: float
 ) -> tuple[Curve, float, float]:
     """The curve as slow as other jobs' processes make it, the workers, and the cores left."""
-    if wanted + theirs <= cores:
-        return curve, workers, cores
-    slower = (wanted + theirs) / cores - 1
-    alone_s = step_s(curve, cores)
-    waits_s = slower * (alone_s if curve.threads else min(alone_s, curve.main_cpu_s))
+    m, alone_s = curve.arithmetic, step_s(curve, cores)
+    slower = m.maximum(0.0, (wanted + theirs) / cores - 1)
+    waits_s = slower * (alone_s if curve.threads else m.minimum(alone_s, curve.main_cpu_s))
     slowed = replace(
         curve,
-        accel_samples_per_s=1 / (alone_s + waits_s),
+        accel_samples_per_s=m.where(slower > 0, 1 / (alone_s + waits_s), curve.accel_samples_per_s),
         fetch_wall_s=curve.fetch_wall_s + slower * min(curve.fetch_cpu_s, curve.fetch_wall_s),
     )
-    return slowed, workers, wanted / (1 + slower) if workers > 0 else cores
+    if is_serial(workers):
+        return slowed, workers, cores
+    return slowed, workers, m.where(slower > 0, wanted / (1 + slower), cores)
 
 
-def _wanted(curve: Curve, workers: float) -> float:
-    """Cores that the job's processes want, were they all at work."""
-    own = max(1.0, curve.threads)
-    return own + workers * min(1.0, curve.fetch_cpu_s / curve.fetch_wall_s)
+def is_serial(workers: float) -> bool:
+    """True for no workers; a search asks for many counts at once above zero only."""
+    return isinstance(workers, int | float) and workers <= 0
 
 
 def step_s(curve: Curve, cores: float) -> float:
     """Seconds of the step for one sample where `cores` cores are free for it."""
-    seen_s, cpu_s = 1 / curve.accel_samples_per_s, curve.main_cpu_s
-    if cores < 1 or not curve.threads:
-        return max(seen_s, cpu_s / cores)
-    return seen_s + together_s(curve) * (1 / min(cores, curve.threads) - 1 / curve.threads)
+    m, seen_s = curve.arithmetic, 1 / curve.accel_samples_per_s
+    alone_s = m.maximum(seen_s, curve.main_cpu_s / cores)
+    if not curve.threads:
+        return alone_s
+    fewer_s = together_s(curve) * (1 / m.minimum(cores, curve.threads) - 1 / curve.threads)
+    return m.where(cores < 1, alone_s, seen_s + fewer_s)
 
 
 def together_s(curve: Curve) -> float:
     """CPU seconds of the step for one sample that all its threads compute together."""
     if curve.threads <= 1:
         return 0.0
-    apart_s = max(0.0, curve.main_cpu_s - 1 / curve.accel_samples_per_s)
-    share = curve.threads / (curve.threads - 1)
-    return min(apart_s * share, curve.threads / curve.accel_samples_per_s)
+    m, share = curve.arithmetic, curve.threads / (curve.threads - 1)
+    apart_s = m.maximum(0.0, curve.main_cpu_s - 1 / curve.accel_samples_per_s)
+    return m.minimum(apart_s * share, curve.threads / curve.accel_samples_per_s)
 
 
 def _step_rate(curve: Curve, cores: float) -> float:
@@ -212,11 +217,11 @@ def _step_rate(curve: Curve, cores: float) -> float:
 
     At a rate of X they leave n = c - X * u; this is the X at which X * step(n) is 1.
     """
-    fetch_s, together = curve.worker_s[1], together_s(curve)
+    m, fetch_s, together = curve.arithmetic, curve.worker_s[1], together_s(curve)
     alone_s = 1 / curve.accel_samples_per_s - together / curve.threads
     both_s = alone_s * cores + together + fetch_s
-    root = sqrt(max(0.0, both_s**2 - 4 * alone_s * fetch_s * cores))
-    return min(1 / step_s(curve, cores), 2 * cores / (both_s + root))
+    root = m.sqrt(m.maximum(0.0, both_s**2 - 4 * alone_s * fetch_s * cores))
+    return m.minimum(1 / step_s(curve, cores), 2 * cores / (both_s + root))
 
 
 def _supply(curve: Curve, workers: float, cores: float) -> tuple[float, float, float]:
@@ -224,7 +229,8 @@ def _supply(curve: Curve, workers: float, cores: float) -> tuple[float, float, f
     wall_s, cpu_s = curve.worker_s
     all_cpu_s = cpu_s + (0.0 if curve.threads else curve.main_cpu_s)
     by_cpu = cores / all_cpu_s if all_cpu_s > 0 else inf
-    supply, by_wall, by_cpu, _ = _smooth_min(curve.sharpness, workers / wall_s, by_cpu)
+    m = curve.arithmetic
+    supply, by_wall, by_cpu, _ = _smooth_min(m, curve.sharpness, workers / wall_s, by_cpu)
     return supply * curve.efficiency, by_wall, by_cpu
 
 
@@ -235,15 +241,15 @@ def sending_s(batch_size: float, sample_bytes: float) -> float:
 
 def contention_s(curve: Curve, rate: float, workers: float, cores: float) -> float:
     """Seconds that the training process waits for busy cores in each batch, at `rate` samples/s."""
-    whole = max(1, ceil(cores))
-    if workers < whole or curve.threads:
+    if curve.threads:
         return 0.0
-    wall_s, cpu_s = curve.worker_s
-    busy = min(1.0, rate * (cpu_s + curve.main_cpu_s) / whole)
-    all_busy = busy ** (whole + 1)
-    others_busy = all_busy if whole > 1 else 1.0
-    burst = min(1.0, curve.batch_size * cpu_s / SLICE_S) * min(1.0, cpu_s / wall_s) ** 2
-    return float(curve.slice_s * (1 - (1 - all_busy) * (1 - burst * others_busy)))
+    m, (wall_s, cpu_s) = curve.arithmetic, curve.worker_s
+    whole = m.maximum(1, m.ceil(cores))
+    all_busy = m.minimum(1.0, rate * (cpu_s + curve.main_cpu_s) / whole) ** (whole + 1)
+    others_busy = m.where(whole > 1, all_busy, 1.0)
+    burst = min(1.0, curve.batch_size * cpu_s / SLICE_S) * m.minimum(1.0, cpu_s / wall_s) ** 2
+    held_s = curve.slice_s * (1 - (1 - all_busy) * (1 - burst * others_busy))
+    return m.where(workers < whole, 0.0, held_s)
 
 
 def pass_s(curve: Curve, workers: float, cores: float, accelerator: float) -> float:
@@ -253,24 +259,20 @@ def pass_s(curve: Curve, workers: float, cores: float, accelerator: float) -> fl
     it is nothing, the workers are at work all the time. They began together and so end together:
     the steps of their last batches, one of each, come after them.
     """
-    if workers <= 0 or not curve.batch_size:
+    if not curve.batch_size or is_serial(workers):
         return 0.0
-    wall_s, cpu_s = curve.worker_s
-    first_s = curve.batch_size * max(wall_s, workers * cpu_s / cores)
-    last_s = min(first_s, workers * curve.batch_size / curve.accel_samples_per_s)
+    m, (wall_s, cpu_s) = curve.arithmetic, curve.worker_s
+    first_s = curve.batch_size * m.maximum(wall_s, workers * cpu_s / cores)
+    last_s = m.minimum(first_s, workers * curve.batch_size / curve.accel_samples_per_s)
     ends_s = accelerator * first_s + (1 - accelerator) * last_s
     return START_S + START_S_PER_WORKER * workers + ends_s
 
 
-def _per_sample(curve: Curve, batch_s: float) -> float:
-    return batch_s / curve.batch_size if curve.batch_size else 0.0
-
-
 def _smooth_min(
-    sharpness: float, one: float, other: float, third: float = inf
+    m: Arithmetic, sharpness: float, one: float, other: float, third: float = inf
 ) -> tuple[float, float, float, float]:
-    """The smooth minimum, and each ceiling's share in it."""
-    lowest = min(one, other, third)
+    """The smooth minimum, and each ceiling's share in it; `third` is one figure."""
+    lowest = m.minimum(m.minimum(one, other), third)
     # Relative to the lowest, so that no power overflows whatever the units are.
     first = (lowest / one) ** sharpness
     second = (lowest / other) ** sharpness
@@ -280,13 +282,15 @@ def _smooth_min(
 
 
 def _serial(curve: Curve, cores: float) -> Point:
-    step = step_s(curve, cores)
-    fetch = max(curve.fetch_wall_s, 1 / curve.storage_samples_per_s)
+    m, step = curve.arithmetic, step_s(curve, cores)
+    fetch = m.maximum(curve.fetch_wall_s, 1 / curve.storage_samples_per_s)
     both = step + fetch
-    by_cpu = cores / curve.fetch_cpu_s if cores < 1 and curve.fetch_cpu_s > 0 else inf
-    rate, turns, cpu, _ = _smooth_min(SHARPNESS, 1 / both, by_cpu)
+    by_cpu = inf
+    if curve.fetch_cpu_s > 0:
+        by_cpu = m.where(cores < 1, cores / curve.fetch_cpu_s, inf)
+    rate, turns, cpu, _ = _smooth_min(m, SHARPNESS, 1 / both, by_cpu)
     if curve.threads:
-        rate = min(rate, cores / (curve.fetch_cpu_s + curve.main_cpu_s))
+        rate = m.minimum(rate, cores / (curve.fetch_cpu_s + curve.main_cpu_s))
     return Point(
         samples_per_s=rate,
         supply_samples_per_s=1 / fetch,

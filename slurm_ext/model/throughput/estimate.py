@@ -1,21 +1,24 @@
 """Estimates a training's curve from earlier runs, and predicts its throughput at any shape.
 
-Pure, standard library only: the submit path and `dlqueue predict` pass here.
+Pure; numpy is imported where many shapes are asked at once, or cores were crowded.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, exp, hypot, inf, log, log2
+from functools import reduce
+from math import ceil, exp, inf, log
+from typing import Any
 
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
 from slurm_ext.core.stats import NORMAL_90
-from slurm_ext.model.throughput.curve import RECEIVE_S, SLICE_S, Curve, Point, at
+from slurm_ext.model.floats import FLOATS, Arithmetic
+from slurm_ext.model.throughput.curve import RECEIVE_S, SLICE_S, Curve, Point, at, is_serial
 from slurm_ext.model.throughput.evidence_checks import evidence_flag, usable_runs
 from slurm_ext.model.throughput.inversion import InvertedRun, LogNormal, invert_once
 from slurm_ext.model.throughput.pooling import NOTHING, pooled
 from slurm_ext.model.throughput.receiving import UNSEEN, ReceiveTimes, machine_of
 from slurm_ext.model.throughput.storage import ceiling, knee
-from slurm_ext.model.throughput.surroundings import met, others, shares
+from slurm_ext.model.throughput.surroundings import CrowdedShares, met, others
 
 NEAREST_FIRST = tuple(Level)
 MOST_RUNS = 8  # of one level; the weights of older ones would hardly count
@@ -112,37 +115,62 @@ def predict(
     `node_cores`: cores the machine really has; `factor`: of the interval's width, from
     `calibration.interval_factor`.
     """
-    return shape_predictor(known, node_cores=node_cores, factor=factor)(shape)
+    return ShapePredictor(known, node_cores=node_cores, factor=factor)(shape)
 
 
-def shape_predictor(
-    known: Estimate, *, node_cores: int | None = None, factor: float = 1.0, processes: int = 1
-) -> Callable[[Shape], Prediction]:
-    """Return `predict` for many shapes; the curve is computed once.
+class ShapePredictor:
+    """Predictions of one estimate: of a shape in full, of many at once as two figures each.
 
-    `processes` of a task share its cores. Where the last runs' cores were crowded, the next one's
-    will be: the rate is that beside as many processes, and the interval reaches up to what cores of
-    its own would give, which is told as a rate of its own where other jobs have to be among them.
+    Where the last runs' cores were crowded, the next one's will be: the rate is that beside as many
+    processes, and the interval reaches up to what cores of its own would give, which is told as a
+    rate of its own where other jobs have to be among them.
     """
-    curve = curve_of(known)
-    left = shares(curve, known.others, known.seen) if known.others else None
 
-    def at_shape(shape: Shape) -> Prediction:
-        cores = min(shape.cpus_per_task, node_cores or shape.cpus_per_task) / processes
-        alone = _predict(known, curve, cores, factor, shape)
-        if left is None:
+    def __init__(
+        self,
+        known: Estimate,
+        *,
+        node_cores: int | None = None,
+        factor: float = 1.0,
+        processes: int = 1,
+    ) -> None:
+        """As of `predict`; `processes` of a task share its cores."""
+        self._known, self._curve, self._factor = known, curve_of(known), factor
+        self._node_cores, self._processes = node_cores or inf, processes
+        self._left = CrowdedShares(self._curve, known.others, known.seen) if known.others else None
+
+    def __call__(self, shape: Shape) -> Prediction:
+        """The prediction of one shape."""
+        known, cores = self._known, min(shape.cpus_per_task, self._node_cores) / self._processes
+        alone = _predict(known, self._curve, cores, self._factor, shape)
+        if self._left is None:
             return alone
-        crowded = _beside(alone, left(shape.num_workers, cores), factor)
+        crowded = _beside(alone, self._left(shape.num_workers, cores), self._factor)
         return crowded if known.by_other_jobs else replace(crowded, alone_samples_per_s=None)
 
-    return at_shape
+    def ends(self, cpus: Any, workers: Any) -> tuple[Any, Any]:
+        """Rates and lower bounds: arrays, a row for each of `cpus`, of `workers` above zero."""
+        import numpy as np  # the allocator of a node asks for single shapes alone
+
+        many: Any = np
+        curve = replace(self._curve, arithmetic=many)
+        cores = np.minimum(cpus, self._node_cores)[:, None] / self._processes
+        point = at(curve, workers, cores)
+        rate = point.samples_per_s
+        spread = NORMAL_90 * self._factor * _log_sd(self._known, many, point, workers, cores)
+        if self._left is not None:
+            share = self._left.of_many(workers, cores)
+            rate, spread = rate * share, _crowded_spread(many, spread, share, self._factor)
+        return rate, rate * np.exp(-spread)
+
+
+def _crowded_spread(m: Arithmetic, spread: float, share: float, factor: float) -> float:
+    return m.hypot(spread, NORMAL_90 * factor * OTHERS_SD * m.log(share))
 
 
 def _beside(quiet: Prediction, share: float, factor: float) -> Prediction:
     """The prediction with so much of its rate left on crowded cores."""
-    spread = hypot(
-        log(quiet.samples_per_s / quiet.interval.low), NORMAL_90 * factor * OTHERS_SD * log(share)
-    )
+    spread = _crowded_spread(FLOATS, log(quiet.samples_per_s / quiet.interval.low), share, factor)
     rate = quiet.samples_per_s * share
     limited = quiet.bottleneck in ("accelerator", "step")
     return replace(
@@ -174,7 +202,7 @@ def _predict(
     known: Estimate, curve: Curve, cores: float, factor: float, shape: Shape
 ) -> Prediction:
     point = at(curve, shape.num_workers, cores)
-    spread = NORMAL_90 * factor * _log_sd(known, point, shape.num_workers, cores)
+    spread = NORMAL_90 * factor * _log_sd(known, FLOATS, point, shape.num_workers, cores)
     rate = point.samples_per_s
     return Prediction(
         shape=shape,
@@ -292,23 +320,25 @@ def curve_of(known: Estimate) -> Curve:
     )
 
 
-def _log_sd(known: Estimate, point: Point, workers: int, cores: float) -> float:
+def _log_sd(known: Estimate, m: Arithmetic, point: Point, workers: int, cores: float) -> float:
     """Log sd of the rate: each parameter's as far as its ceiling binds, plus the distance."""
-    data = 1 - point.accelerator
-    supply_sd = _distance_sd(known, workers, cores)
-    threads_sd = _threads_sd(known, cores) if known.threads else 0.0
-    return hypot(
+    bound, data = point.accelerator, 1 - point.accelerator
+    received = 0.0  # share of the loop's time that goes into receiving batches
+    if known.receive_sd and known.batch_size and not is_serial(workers):
+        received = bound * point.samples_per_s * known.receive_s / known.batch_size
+    widths = (
         MODEL_SD,
-        point.accelerator * known.accel.log_sd,
+        bound * known.accel.log_sd,
         point.wall * known.wall.log_sd,
         point.cpu * known.cpu.log_sd,
         data * known.efficiency.log_sd,
-        data * supply_sd,
-        4 * point.accelerator * data * BALANCE_SD,
+        data * _distance_sd(known, m, workers, cores),
+        4 * bound * data * BALANCE_SD,
         point.contention * CONTENTION_SD,
-        _received(known, point, workers) * known.receive_sd,
-        point.accelerator * threads_sd,
+        received * known.receive_sd,
+        bound * _threads_sd(known, m, cores) if known.threads else 0.0,
     )
+    return m.sqrt(sum([width * width for width in widths]))
 
 
 def _unseen_receive_s(runs: Sequence[LoaderRun]) -> float:
@@ -323,33 +353,30 @@ def _received_as(known: Estimate, learned: LogNormal | None) -> Estimate:
     return replace(known, receive_s=exp(learned.log_mean), receive_sd=learned.log_sd)
 
 
-def _received(known: Estimate, point: Point, workers: int) -> float:
-    """The share of the loop's time that goes into receiving batches."""
-    if not (workers and known.batch_size):
-        return 0.0
-    return point.accelerator * point.samples_per_s * known.receive_s / known.batch_size
-
-
-def _threads_sd(known: Estimate, cores: float) -> float:
+def _threads_sd(known: Estimate, m: Arithmetic, cores: float) -> float:
     """Log sd of a step on CPUs with other cores than seen.
 
     What more threads would bring nobody saw: the bound is what as many times the cores could.
     """
-    if cores < known.threads:
-        return FEWER_CORES_SD * log2(known.threads / cores)
-    return log(cores / known.threads) / NORMAL_90 if known.grows else 0.0
+    fewer_sd = FEWER_CORES_SD * m.log2(known.threads / cores)
+    more_sd = m.log(cores / known.threads) / NORMAL_90 if known.grows else 0.0
+    return m.where(cores < known.threads, fewer_sd, more_sd)
 
 
-def _distance_sd(known: Estimate, workers: int, cores: float) -> float:
+def _distance_sd(known: Estimate, m: Arithmetic, workers: int, cores: float) -> float:
     """Distance of the shape from the nearest run, as a log sd of the loader's supply."""
-    return min([_away_sd(workers, cores, *where) for where in known.seen], default=0.0)
+    away = [_away_sd(m, workers, cores, *where) for where in known.seen]
+    return reduce(m.minimum, away) if away else 0.0
 
 
-def _away_sd(workers: int, cores: float, seen_workers: int, seen_cores: float) -> float:
-    serial = (workers == 0) != (seen_workers == 0)
+def _away_sd(
+    m: Arithmetic, workers: int, cores: float, seen_workers: int, seen_cores: float
+) -> float:
+    serial = is_serial(workers) != (seen_workers == 0)
+    fraction = (m.minimum(cores, seen_cores) < 1) & (cores != seen_cores)
     return (
-        PER_DOUBLING_SD * abs(log2(max(1, workers) / max(1, seen_workers)))
-        + PER_CORE_DOUBLING_SD * abs(log2(cores / seen_cores))
-        + (SERIAL_SD if serial else 0.0)
-        + (FRACTION_SD if min(cores, seen_cores) < 1 and cores != seen_cores else 0.0)
+        PER_DOUBLING_SD * abs(m.log2(m.maximum(1, workers) / max(1, seen_workers)))
+        + SERIAL_SD * serial
+        + PER_CORE_DOUBLING_SD * abs(m.log2(cores / seen_cores))
+        + FRACTION_SD * fraction
     )

@@ -11,9 +11,11 @@ Beside them a job is as much slower as the curve says, and at no shape less than
 or with workers between: more workers are no way to take cores from a neighbour.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import exp, inf
+from typing import Any
 
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.model.throughput.curve import RECEIVE_S, Curve, at, at_beside
@@ -25,32 +27,54 @@ LAST = 3  # runs: of these the mean, because neighbours come and go
 MOST = 64.0  # processes for each core: more than that is no neighbour, but a broken figure
 MOST_FEWER = 64  # worker counts that are looked at
 _HALVINGS = 24
-_MOST_KEPT = 1024  # shapes of one training
 
 
-def shares(
-    curve: Curve, count: float, seen: Sequence[tuple[int, float]]
-) -> Callable[[int, float], float]:
-    """Return the share of its rate at `(workers, cores)` that others leave a training.
+class CrowdedShares:
+    """CrowdedShares of its rate that others leave a training, by its workers and cores."""
 
-    `count`: processes of theirs for each core; `seen`: shapes of the runs that met them.
-    """
-    fewest = min((workers for workers, _ in seen), default=0)
+    def __init__(self, curve: Curve, count: float, seen: Sequence[tuple[int, float]]) -> None:
+        """`count`: processes of theirs for each core; `seen`: shapes of the runs that met them."""
+        import numpy as np  # most jobs' runs were not crowded, and need none
 
-    @lru_cache(maxsize=_MOST_KEPT)
-    def share(workers: int, cores: float) -> float:
+        many: Any = np
+        self._curve, self._count = replace(curve, arithmetic=many), count
+        self._fewest = min((workers for workers, _ in seen), default=0)
+        self._shown = min((self._share(curve, *shape) for shape in seen), default=1.0)
+        self._rows: dict[float, Any] = {}  # by cores: of each number of workers to MOST_FEWER
+
+    def __call__(self, workers: int, cores: float) -> float:
+        """The share of one shape."""
+        import numpy as np
+
+        return float(self.of_many(np.array([workers]), np.array([[cores]]))[0, 0])
+
+    def of_many(self, workers: Any, cores: Any) -> Any:
+        """The same of arrays: a row of `workers` and a column of `cores`."""
+        import numpy as np
+
+        self._look_at([one for one in cores[:, 0].tolist() if one not in self._rows])
+        rows = np.stack([self._rows[one] for one in cores[:, 0].tolist()])
+        few = rows[:, np.minimum(workers, MOST_FEWER)]
+        if workers.max() <= MOST_FEWER:
+            return few
+        fewer = rows[:, [MOST_FEWER - 1]] if self._fewest < MOST_FEWER else self._shown
+        many = np.minimum(self._share(self._curve, workers, cores), fewer)
+        return np.where(workers > MOST_FEWER, many, few)
+
+    def _look_at(self, cores: Sequence[float]) -> None:
+        import numpy as np
+
+        column = np.array(cores)[:, None]
+        some = self._share(self._curve, np.arange(1, MOST_FEWER + 1), column)
+        rows = np.minimum(np.hstack([self._share(self._curve, 0, column), some]), self._shown)
+        more = rows[:, self._fewest :]
+        np.minimum.accumulate(more, axis=1, out=more)
+        self._rows |= zip(cores, rows, strict=True)
+
+    def _share(self, curve: Curve, workers: Any, cores: Any) -> Any:
         alone = at(curve, workers, cores).samples_per_s
-        return min(1.0, at_beside(curve, count, workers, cores).samples_per_s / alone)
-
-    shown = min((share(*shape) for shape in seen), default=1.0)
-
-    @lru_cache(maxsize=_MOST_KEPT)
-    def least(workers: int, cores: float) -> float:
-        fewer = min(workers, MOST_FEWER) - 1
-        lowest = least(fewer, cores) if fewer >= fewest else shown
-        return min(share(workers, cores), lowest)
-
-    return least
+        beside = at_beside(curve, self._count, workers, cores).samples_per_s
+        return curve.arithmetic.minimum(1.0, beside / alone)
 
 
 def others(runs: Sequence[LoaderRun], inverted: Sequence[InvertedRun]) -> tuple[float, bool]:
@@ -64,6 +88,7 @@ def others(runs: Sequence[LoaderRun], inverted: Sequence[InvertedRun]) -> tuple[
     return sum(counts) / max(1, len(last)), theirs
 
 
+@lru_cache(maxsize=4096)  # as inverted runs are kept: many jobs rest on one run
 def met(run: LoaderRun, one: InvertedRun) -> float:
     """Processes that crowded each core of one run; 0.0 where it did not wait for cores."""
     return others_of(run, _curve_of(run, one)) if waited(run) > WAITED else 0.0

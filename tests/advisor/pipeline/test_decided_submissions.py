@@ -48,7 +48,8 @@ def test_the_policy_is_asked_with_the_sites_settings(monkeypatch: pytest.MonkeyP
     """Every number of the settings and of the evidence arrives where it belongs."""
     calls: list[tuple[Any, ...]] = []
 
-    def asked(before: Shape, predict: Any, limits: Any, **options: Any) -> Decision:
+    def asked(before: Shape, predict: Any, limits: Any, *, rows: Any, **options: Any) -> Decision:
+        assert rows == predict.rows
         calls.append((before, limits.max_workers, options, predict(before)))
         return replace(decision(), action="leave", before=before, after=before)
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
-from slurm_ext.model.throughput.curve import Curve, at
-from slurm_ext.model.throughput.estimate import Estimate, estimate, predict, shape_predictor
+from slurm_ext.model.throughput.curve import Curve, at, at_beside
+from slurm_ext.model.throughput.estimate import Estimate, ShapePredictor, estimate, predict
 from slurm_ext.model.throughput.inversion import invert
-from slurm_ext.model.throughput.surroundings import LAST, others, others_of, shares, waited
+from slurm_ext.model.throughput.surroundings import LAST, CrowdedShares, others, others_of, waited
 from slurm_ext.policy.loader import decide
 
 CURVE = Curve(accel_samples_per_s=400, fetch_wall_s=0.02, fetch_cpu_s=0.018, main_cpu_s=0.0005)
@@ -31,7 +31,7 @@ RUN = LoaderRun(
 def met(count: float, **changes: float) -> LoaderRun:
     """What CURVE gives beside so many processes for each core, with the wait that this takes."""
     run = replace(RUN, **changes)  # type: ignore[arg-type]  # its shape
-    rate = at(replace(CURVE, others=count), run.workers, run.cores).samples_per_s
+    rate = at_beside(CURVE, count, run.workers, run.cores).samples_per_s
     queued_s = run.workers / rate - 0.02
     return replace(run, samples_per_s=rate, fetch_wall_s=0.02 + queued_s, fetch_queued_s=queued_s)
 
@@ -86,7 +86,7 @@ def test_beside_others_the_measured_rate_is_predicted_again() -> None:
 
 def test_more_workers_take_no_larger_share_of_the_cores() -> None:
     """No shape is left more of its rate than the runs were, nor than with fewer workers."""
-    left = shares(CURVE, 2.0, ((2, 4.0),))
+    left = CrowdedShares(CURVE, 2.0, ((2, 4.0),))
     found = [left(workers, 4.0) for workers in (0, 1, 2, 3, 4, 8, 16, 64)]
     assert max(found) == pytest.approx(left(2, 4.0))
     assert found[2:] == sorted(found[2:], reverse=True)
@@ -94,7 +94,7 @@ def test_more_workers_take_no_larger_share_of_the_cores() -> None:
 
 def test_a_gain_here_is_never_larger_than_one_alone() -> None:
     """What only an empty node would bring is not promised."""
-    crowded, quiet = shape_predictor(known(met(2.0))), shape_predictor(known(RUN))
+    crowded, quiet = ShapePredictor(known(met(2.0))), ShapePredictor(known(RUN))
     few, many = (Shape(cpus_per_task=4, num_workers=workers) for workers in (2, 6))
     here = crowded(many).samples_per_s / crowded(few).samples_per_s
     assert here <= 1.001 * quiet(many).samples_per_s / quiet(few).samples_per_s
@@ -103,8 +103,8 @@ def test_a_gain_here_is_never_larger_than_one_alone() -> None:
 def test_a_fair_share_of_full_cores() -> None:
     """One process beside one other on one core: everything that it computes takes twice as long."""
     alone = Curve(accel_samples_per_s=1e6, fetch_wall_s=0.01, fetch_cpu_s=0.01)
-    assert at(replace(alone, others=1.0), 0, 1).samples_per_s == pytest.approx(50, rel=0.01)
-    assert at(replace(alone, others=0.25), 0, 4).samples_per_s == pytest.approx(100, rel=0.01)
+    assert at_beside(alone, 1.0, 0, 1).samples_per_s == pytest.approx(50, rel=0.01)
+    assert at_beside(alone, 0.25, 0, 4).samples_per_s == pytest.approx(100, rel=0.01)
 
 
 def test_a_step_on_cpus_waits_for_them_as_fetching_does() -> None:
@@ -115,9 +115,8 @@ def test_a_step_on_cpus_waits_for_them_as_fetching_does() -> None:
         fetch_cpu_s=1e-5,
         main_cpu_s=0.02,
         threads=2,
-        others=1.0,
     )
-    assert at(curve, 0, 2).samples_per_s == pytest.approx(50, rel=0.01)
+    assert at_beside(curve, 1.0, 0, 2).samples_per_s == pytest.approx(50, rel=0.01)
 
 
 def test_a_starved_job_on_a_gpu_keeps_its_cpus() -> None:
@@ -125,5 +124,5 @@ def test_a_starved_job_on_a_gpu_keeps_its_cpus() -> None:
     starved = met(4.0)
     before = Shape(cpus_per_task=4, num_workers=2)
     limits = ShapeLimits(max_cpus_per_task=8, node_cores=8)
-    told = shape_predictor(known(starved))
+    told = ShapePredictor(known(starved))
     assert decide(before, told, limits).after.cpus_per_task == 4

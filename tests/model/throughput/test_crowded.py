@@ -6,7 +6,7 @@ from math import exp
 import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
-from slurm_ext.model.throughput.estimate import Estimate, estimate, predict, shape_predictor
+from slurm_ext.model.throughput.estimate import Estimate, ShapePredictor, estimate, predict
 from slurm_ext.model.throughput.inversion import invert
 from slurm_ext.model.throughput.storage import ceiling
 from slurm_ext.policy.loader import decide
@@ -62,10 +62,10 @@ def test_a_crowded_run_asks_for_no_more_workers_than_a_quiet_one() -> None:
     """Waiting for cores is not waiting for storage, which more workers would hide."""
     limits = ShapeLimits(max_cpus_per_task=4, node_cores=4)
     before = Shape(cpus_per_task=4, num_workers=2)
-    chosen = [decide(before, shape_predictor(known(run)), limits).after for run in (QUIET, CROWDED)]
+    chosen = [decide(before, ShapePredictor(known(run)), limits).after for run in (QUIET, CROWDED)]
     assert chosen[1].num_workers <= chosen[0].num_workers
     silent = replace(CROWDED, fetch_queued_s=None, step_queued_s=None, main_queued_s=None)
-    guessed = decide(before, shape_predictor(known(silent)), limits).after
+    guessed = decide(before, ShapePredictor(known(silent)), limits).after
     assert chosen[1].num_workers < guessed.num_workers
 
 
@@ -139,7 +139,7 @@ def test_what_others_made_a_loop_wait_is_not_its_workers_fault(run: LoaderRun) -
     """
     shape = Shape(cpus_per_task=1, num_workers=1)
     limits = ShapeLimits(max_cpus_per_task=1, node_cores=2)
-    decision = decide(shape, shape_predictor(known(run)), limits)
+    decision = decide(shape, ShapePredictor(known(run)), limits)
     assert (decision.action, decision.after) == ("leave", shape)
     told = predict(known(run), shape)
     assert (told.alone_samples_per_s or told.samples_per_s) == pytest.approx(120, rel=0.03)

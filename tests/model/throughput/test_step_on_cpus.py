@@ -6,7 +6,7 @@ import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
 from slurm_ext.model.throughput.curve import Curve, at, step_s
-from slurm_ext.model.throughput.estimate import Estimate, estimate, predict, shape_predictor
+from slurm_ext.model.throughput.estimate import Estimate, ShapePredictor, estimate, predict
 from slurm_ext.model.throughput.estimate_codec import CELLS, MAX_CHARS, STEP_CELLS, read, write
 from slurm_ext.policy.loader import decide
 
@@ -82,7 +82,7 @@ def test_it_loses_no_cpus_and_is_promised_none() -> None:
     """The policy may change CPUs at will, and finds every one of them at work."""
     limits = ShapeLimits(max_cpus_per_task=64, node_cores=64)
     before = Shape(cpus_per_task=16, num_workers=1)
-    chosen = decide(before, shape_predictor(known(BUSY)), limits, may_change_cpus="any")
+    chosen = decide(before, ShapePredictor(known(BUSY)), limits, may_change_cpus="any")
     assert (chosen.action, chosen.after) == ("leave", before)
     assert "its step on the CPUs is the limit" in chosen.reason
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
-from slurm_ext.model.throughput.estimate import estimate, shape_predictor
+from slurm_ext.model.throughput.estimate import ShapePredictor, estimate
 from slurm_ext.policy.allocator.operating_points import (
     fault,
     operating_points,
@@ -61,7 +61,7 @@ def test_the_models_own_curve_gives_sound_offers() -> None:
     )
     known = estimate({Level.SCRIPT_ARGS: [run]})
     assert known is not None
-    told = operating_points(_by_cores(shape_predictor(known, node_cores=8)), 8, max_workers=16)
+    told = operating_points(_by_cores(ShapePredictor(known, node_cores=8)), 8, max_workers=16)
     assert fault(told) is None
     rates = [one.samples_per_s for one in told]
     assert all(b >= a * 0.99 for a, b in pairwise(rates))
