@@ -52,10 +52,10 @@ def decide(
     most = most_workers(limits, worker_rss_bytes)
     once, short = lru_cache(maxsize=None)(predict), most < limits.max_workers
     search = _Search(once, worker_counts(most), target, short=short)
-    written = once(before)
     cores = core_counts(before.cpus_per_task, limits, may_change_cpus, least_cpus)
     if rows is not None and cores and most > 0:
         search.rows = rows(cores, search.workers[1:])
+    written = once(before)
     decision = _choose(search, written, cores, min_gain, workers_stay)
     if _holds(decision, worlds, target):
         return decision

@@ -52,8 +52,11 @@ class CrowdedShares:
         """The same of arrays: a row of `workers` and a column of `cores`."""
         import numpy as np
 
-        self._look_at([one for one in cores[:, 0].tolist() if one not in self._rows])
-        rows = np.stack([self._rows[one] for one in cores[:, 0].tolist()])
+        asked = cores[:, 0].tolist()
+        unseen = [one for one in dict.fromkeys(asked) if one not in self._rows]
+        if unseen:
+            self._look_at(unseen)
+        rows = np.stack([self._rows[one] for one in asked])
         few = rows[:, np.minimum(workers, MOST_FEWER)]
         if workers.max() <= MOST_FEWER:
             return few
