@@ -67,7 +67,7 @@ class Places:
         if there.total() < self._most:
             return None
         silent = Counter(p.peer for p in self._open.values() if not (p.cut or p.proven))
-        return max(silent, key=lambda each: there[each], default=peer)
+        return max(silent, key=lambda node: there[node], default=peer)
 
     def _cut_one(self, peer: str) -> bool:
         """End the peer's oldest connection that proved nothing; False where it has none."""

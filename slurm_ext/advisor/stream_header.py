@@ -37,17 +37,17 @@ class Header:
 def header_of(line: bytes, kind: str = RECORD, most_bytes: int = MAX_RECORD_BYTES) -> Header:
     """The header of a line that announces this kind. Raises RecordError."""
     try:
-        said = json.loads(line)
-        if said["v"] != 1 or said["kind"] != kind:
+        header = json.loads(line)
+        if header["v"] != 1 or header["kind"] != kind:
             raise ValueError(f"is not a {kind} of version 1")
-        name, size = said["record_id"] if kind == RECORD else kind, said["bytes"]
+        name, size = header["record_id"] if kind == RECORD else kind, header["bytes"]
         if not _RECORD_ID.fullmatch(name) or not 0 < size <= most_bytes:
             raise ValueError(f"has no usable name, or more than {most_bytes} bytes")
         return Header(
             name=name,
             size_bytes=int(size),
-            sha256=str(said["sha256"]),
-            credential=str(said["credential"]),
+            sha256=str(header["sha256"]),
+            credential=str(header["credential"]),
         )
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
         raise RecordError("header", f"cannot be used: {error!r}"[:200]) from None
@@ -83,12 +83,12 @@ def signed_by(credential: str, munge_socket: str) -> tuple[int, bytes]:
     return int(found[1]), found[2]
 
 
-def _run(command: Sequence[str], said: bytes) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(command, input=said, capture_output=True, timeout=TIMEOUT_S, check=False)
+def _run(command: Sequence[str], stdin: bytes) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
 
 
 def _unmunge() -> str:
-    found = shutil.which("unmunge") or shutil.which("unmunge", path="/usr/bin:/usr/local/bin")
-    if found is None:
+    command = shutil.which("unmunge") or shutil.which("unmunge", path="/usr/bin:/usr/local/bin")
+    if command is None:
         raise MissingError("unmunge is not installed", "install munge, or use the folder transport")
-    return found
+    return command

@@ -30,8 +30,8 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         streams.abandon()
         where = error.filename or "standard output"  # all else that is written has a name
-        told = f"{' '.join(['dlqueue', *words[:1]])}: {where}: {error.strerror or error}"
-        print(streams.plain(told), file=sys.stderr)
+        message = f"{' '.join(['dlqueue', *words[:1]])}: {where}: {error.strerror or error}"
+        print(streams.plain(message), file=sys.stderr)
         return 1
 
 

@@ -28,16 +28,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print or write pages; raises InputError where the folder cannot be written."""
-    found = pages()
+    by_name = pages()
     if args.page:
-        found = {f"dlqueue-{args.page}": found[f"dlqueue-{args.page}"]}
+        by_name = {f"dlqueue-{args.page}": by_name[f"dlqueue-{args.page}"]}
     if args.output:
-        written = _write(found, args.output)
+        written = _write(by_name, args.output)
         print(json.dumps({"written": written}) if args.json else "\n".join(written))
     elif args.json:
-        print(json.dumps({"pages": found}))
+        print(json.dumps({"pages": by_name}))
     else:
-        print(found.get(f"dlqueue-{args.page}") or found["dlqueue"], end="")
+        print(by_name.get(f"dlqueue-{args.page}") or by_name["dlqueue"], end="")
     return 0
 
 
@@ -47,12 +47,12 @@ def pages() -> dict[str, str]:
     from slurm_ext.cli.common.commands import COMMANDS
     from slurm_ext.cli.common.parsers import module_of, parser_of, whole
 
-    found = {"dlqueue": _overview(whole())}
-    for command, told in COMMANDS.items():
+    by_name = {"dlqueue": _overview(whole())}
+    for command, summary in COMMANDS.items():
         parser = parser_of(command, module_of(command))
-        page = _page(parser, f"dlqueue-{command}", told)
-        found[f"dlqueue-{command}"] = page + "".join(_facts(command))
-    return {**found, record_page.NAME: record_page.record_page()}
+        page = _page(parser, f"dlqueue-{command}", summary)
+        by_name[f"dlqueue-{command}"] = page + "".join(_facts(command))
+    return {**by_name, record_page.NAME: record_page.record_page()}
 
 
 def _overview(parser: argparse.ArgumentParser) -> str:
@@ -65,8 +65,8 @@ def _overview(parser: argparse.ArgumentParser) -> str:
     )
     bare.description = parser.description
     listed = "".join(
-        f".TP\n\\fBdlqueue\\-{name}\\fR(1)\n{told.replace('-', chr(92) + '-')}\n"
-        for name, told in COMMANDS.items()
+        f".TP\n\\fBdlqueue\\-{name}\\fR(1)\n{summary.replace('-', chr(92) + '-')}\n"
+        for name, summary in COMMANDS.items()
     )
     common = usage().rpartition("\n")[2]
     page = _page(bare, "dlqueue", parser.description or "")
@@ -84,19 +84,19 @@ def _facts(command: str | None) -> Iterator[str]:
     yield section("FILES", "I", facts.files(command) if command else facts.OVERVIEW_FILES)
 
 
-def _page(parser: argparse.ArgumentParser, name: str, told: str) -> str:
+def _page(parser: argparse.ArgumentParser, name: str, summary: str) -> str:
     from argparse_manpage.manpage import Manpage
 
     from slurm_ext import __version__
 
-    parser.man_short_description = told  # type: ignore[attr-defined]  # how Manpage is told
+    parser.man_short_description = summary  # type: ignore[attr-defined]  # how Manpage is told
     page = Manpage(parser, format="pretty")
     page.prog, page.source, page.manual = name, f"dlqueue {__version__}", "dlqueue"
     page.date = ""  # the version tells more, and pages of one version are the same
     return str(page)
 
 
-def _write(found: dict[str, str], folder: Path) -> list[str]:
+def _write(by_name: dict[str, str], folder: Path) -> list[str]:
     from slurm_ext.cli.common.output import put_file
     from slurm_ext.core.errors import InputError
 
@@ -105,9 +105,9 @@ def _write(found: dict[str, str], folder: Path) -> list[str]:
     except OSError as error:
         why = f"{error.strerror}; give a folder to write to"
         raise InputError(f"--output {folder}", why) from error
-    for name, text in found.items():
+    for name, text in by_name.items():
         put_file(folder / _file(name), text, mode=0o644)
-    return [str(folder / _file(name)) for name in found]
+    return [str(folder / _file(name)) for name in by_name]
 
 
 def _file(page: str) -> str:

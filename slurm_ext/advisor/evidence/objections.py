@@ -17,7 +17,7 @@ def nearest_runs(evidence: Mapping[Level, Sequence[LoaderRun]]) -> list[LoaderRu
     """Return the runs of the script itself, nearest and newest first; else of the next level."""
     own = [run for level in _OF_THE_SCRIPT for run in evidence.get(level, ())]
     others = (level for level in Level if level not in (*_OF_THE_SCRIPT, Level.CLUSTER))
-    return own or next((list(evidence[one]) for one in others if evidence.get(one)), [])
+    return own or next((list(evidence[level]) for level in others if evidence.get(level)), [])
 
 
 def refusal(evidence: Mapping[Level, Sequence[LoaderRun]]) -> int | None:
@@ -27,16 +27,16 @@ def refusal(evidence: Mapping[Level, Sequence[LoaderRun]]) -> int | None:
     users' programs refuse says nothing.
     """
     own = {level: runs for level, runs in evidence.items() if level not in POOLED_LEVELS}
-    told = [run for run in nearest_runs(own) if run.refused is not None]
-    return _holding(told) if told else None
+    refused = [run for run in nearest_runs(own) if run.refused is not None]
+    return _holding(refused) if refused else None
 
 
-def _holding(told: Sequence[LoaderRun]) -> int | None:
+def _holding(refused: Sequence[LoaderRun]) -> int | None:
     """The first refusal that no newer run lifts."""
     from slurm_ext.core.findings.loader_refusal import LoaderRefusal  # `predict` waits for it
 
     looked_at = False
-    for run in told:
+    for run in refused:
         if run.refused == LoaderRefusal.MOVED:
             return None
         if run.refused == LoaderRefusal.NOTHING:

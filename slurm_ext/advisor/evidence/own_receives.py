@@ -43,7 +43,7 @@ class OwnReceives:
         rows = None if owner is None else self._rows.get(owner)
         if owner is None or rows is None:
             return ()
-        known = self._known.get(owner)
-        if known is None or known[0] is not rows:
-            known = self._known[owner] = (rows, of_user(self._runs_at(rows[::-1])))
-        return known[1]
+        rates = self._known.get(owner)
+        if rates is None or rates[0] is not rows:
+            rates = self._known[owner] = (rows, of_user(self._runs_at(rows[::-1])))
+        return rates[1]

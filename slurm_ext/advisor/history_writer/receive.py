@@ -84,8 +84,8 @@ class Receiver(StreamServer):
             name = f"{name}.owner"
             with self._owners_turn:
                 raw = self._as_slurm_says(header, uid, raw, name)
-        elif (said := parse_record(header, raw)["identity"].get("cluster")) != self.cluster:
-            why = f"cluster {said!r:.80} is not ours, {self.cluster!r}"
+        elif (cluster := parse_record(header, raw)["identity"].get("cluster")) != self.cluster:
+            why = f"cluster {cluster!r:.80} is not ours, {self.cluster!r}"
             raise RecordError(header.name, why)
         put(self.spool, name, raw)
 

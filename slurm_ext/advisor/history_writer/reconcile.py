@@ -58,24 +58,28 @@ class Reconciler:
         waiting = untied(unclaimed_rows(history))
         if not waiting:
             return
-        found = candidates(waiting, jobs)
+        matches = candidates(waiting, jobs)
         uids = owners(jobs)
-        meant = {job for ids in found.values() for job in ids}
+        meant = {job for ids in matches.values() for job in ids}
         tied = {job for job in meant if is_tied(history, job, uids)}
-        found = {token: [job for job in meant if job not in tied] for token, meant in found.items()}
-        settled = {one.token for one in waiting if one.decided_s <= now_s - SETTLED_S}
-        for token, job_id in certain(found).items():
+        matches = {
+            token: [job for job in meant if job not in tied] for token, meant in matches.items()
+        }
+        settled = {
+            proposal.token for proposal in waiting if proposal.decided_s <= now_s - SETTLED_S
+        }
+        for token, job_id in certain(matches).items():
             if token in settled:
                 claim(history, token, job_id, uid=uids[job_id], now_s=now_s)
-        doubtful = _doubtful(history, jobs, found)
+        doubtful = _doubtful(history, jobs, matches)
         drop_unclaimed(history, before_s=now_s - SURE_S, keep=doubtful)
         drop_unclaimed(history, before_s=now_s - KEEP_DOUBTFUL_S)
 
 
 def _doubtful(
-    history: History, jobs: Iterable[JobInfo], found: Mapping[str, Sequence[int]]
+    history: History, jobs: Iterable[JobInfo], matches: Mapping[str, Sequence[int]]
 ) -> list[str]:
     """Tokens that some job may name yet, in the record of its nodes."""
-    asked = {job for ids in found.values() for job in ids}
-    silent = {job.job_id for job in jobs if job.job_id in asked and all_told(history, job)}
-    return [token for token, meant in found.items() if not silent.issuperset(meant)]
+    doubtful = {job for ids in matches.values() for job in ids}
+    silent = {job.job_id for job in jobs if job.job_id in doubtful and all_told(history, job)}
+    return [token for token, meant in matches.items() if not silent.issuperset(meant)]

@@ -50,9 +50,9 @@ class Retrainer:
 
     def _start(self) -> None:
         self._started_s = time.monotonic()
-        with (self._state_dir / "train.log").open("wb") as said:
+        with (self._state_dir / "train.log").open("wb") as log:
             self._child = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         self.outcomes = 0  # only now: where it could not be started, it is due again after a rest
         os.setpriority(os.PRIO_PROCESS, self._child.pid, NICE)

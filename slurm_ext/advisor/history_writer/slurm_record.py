@@ -76,8 +76,8 @@ def times_of(job: JobInfo) -> dict[str, Any]:
 
 def outcome_of(state: str) -> str:
     """A record's state for a base state of Slurm's."""
-    known = state in Outcome.__members__
-    return Outcome(state).value if known else _OUTCOMES.get(state, Outcome.UNKNOWN).value
+    is_outcome = state in Outcome.__members__
+    return Outcome(state).value if is_outcome else _OUTCOMES.get(state, Outcome.UNKNOWN).value
 
 
 def name_of(identity: dict[str, Any]) -> str:

@@ -20,11 +20,13 @@ def tell_sharers(history: History, jobs: Sequence[JobInfo], folder: Path, at_s: 
 
     A job that can be several scripts stands there as each of them: the worst partner counts.
     """
-    found = shared_gpu_jobs(jobs)
-    maybe = possible(history, jobs, solo_key_of) if found else {}
+    sharers = shared_gpu_jobs(jobs)
+    maybe = possible(history, jobs, solo_key_of) if sharers else {}
     uids = owners(jobs)
     named = [
-        replace(one, key=key) for one in found for key in _names(history, int(one.job), uids, maybe)
+        replace(sharer, key=key)
+        for sharer in sharers
+        for key in _names(history, int(sharer.job), uids, maybe)
     ]
     write(folder, SharedGpuQueue(at_s=at_s, jobs=tuple(named)))
 
@@ -32,12 +34,12 @@ def tell_sharers(history: History, jobs: Sequence[JobInfo], folder: Path, at_s: 
 def tell_elastic(history: History, jobs: Sequence[JobInfo], folder: Path) -> None:
     """Let the elastic loop know whose environment let their size change."""
     alive = {(job.job_id, job.user_id, job.name) for job in jobs if not job.ended}
-    tied = {job[0]: said for job, said in elastic_jobs(history).items() if job in alive}
+    tied = {job[0]: sizes for job, sizes in elastic_jobs(history).items() if job in alive}
     maybe = possible(history, jobs, lambda row: row["elastic"])
-    found = {job: said for job, (said, *more) in maybe.items() if said and not more}
+    likely = {job: size for job, (size, *more) in maybe.items() if size and not more}
     uids = owners(jobs)
-    known = {job: said for job, said in found.items() if not is_tied(history, job, uids)}
-    elastic_requests.write(folder, known | tied)
+    certain = {job: size for job, size in likely.items() if not is_tied(history, job, uids)}
+    elastic_requests.write(folder, certain | tied)
 
 
 def possible(
@@ -48,11 +50,11 @@ def possible(
     """Values of `of_row` that each job not tied yet can mean; a sweep's are all the same."""
     rows = unclaimed_rows(history)
     values = {row["token"]: of_row(row) for row in rows}
-    found: dict[int, set[str | None]] = {}
+    sizes: dict[int, set[str | None]] = {}
     for token, job_ids in candidates(untied(rows), jobs).items():
         for job_id in job_ids:
-            found.setdefault(job_id, set()).add(values[token])
-    return found
+            sizes.setdefault(job_id, set()).add(values[token])
+    return sizes
 
 
 def owners(jobs: Sequence[JobInfo]) -> dict[int, int]:

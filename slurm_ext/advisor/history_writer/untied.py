@@ -32,19 +32,19 @@ def candidates(waiting: Sequence[UntiedDecision], jobs: Sequence[JobInfo]) -> di
         if job.array_job_id is None and job.het_job_id is None:
             by_owner.setdefault((job.user_id, job.name), []).append(job)
     return {
-        one.token: [
+        proposal.token: [
             job.job_id
-            for job in by_owner.get((one.uid, one.job_name), ())
+            for job in by_owner.get((proposal.uid, proposal.job_name), ())
             if job.submit_time_s is not None
-            and -EARLY_S <= job.submit_time_s - one.decided_s <= LATE_S
+            and -EARLY_S <= job.submit_time_s - proposal.decided_s <= LATE_S
         ]
-        for one in waiting
+        for proposal in waiting
     }
 
 
-def certain(found: Mapping[str, Sequence[int]]) -> dict[str, int]:
+def certain(matches: Mapping[str, Sequence[int]]) -> dict[str, int]:
     """Token to job where each can only mean the other."""
-    meant = Counter(job for jobs in found.values() for job in jobs)
+    meant = Counter(job for jobs in matches.values() for job in jobs)
     return {
-        token: jobs[0] for token, jobs in found.items() if len(jobs) == 1 and meant[jobs[0]] == 1
+        token: jobs[0] for token, jobs in matches.items() if len(jobs) == 1 and meant[jobs[0]] == 1
     }

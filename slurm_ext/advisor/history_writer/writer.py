@@ -111,10 +111,10 @@ class HistoryWriter:
 
     def take_journals(self, history: History, now_s: float) -> None:
         """Enter what the server appended; delete the journals that it has left behind."""
-        found = journals(self._settings.state_dir / "journal")
-        for path in found:
+        files = journals(self._settings.state_dir / "journal")
+        for path in files:
             record_journal(history, path, now_s=now_s)
-        for path in found[:-1]:
+        for path in files[:-1]:
             delete_if_recorded(history, path)
 
     def take_spool(self, history: History, now_s: float) -> None:
@@ -168,10 +168,10 @@ class ParentPipe:
         readable, _, _ = select.select([sys.stdin], [], [], wait_s)
         if not readable:
             return False
-        said = os.read(sys.stdin.fileno(), 64)
-        if said:
+        data = os.read(sys.stdin.fileno(), 64)
+        if data:
             self._reload_settings()
-        return not said
+        return not data
 
 
 def _reload(writer: HistoryWriter, receiver: Receiver | None) -> None:
@@ -201,7 +201,7 @@ def _serves(writer: HistoryWriter, settings: Settings, parent: ParentPipe) -> bo
 
 def _history(settings: Settings, parent: ParentPipe) -> History:
     """The history, as soon as it can be had: until then everything waits safely on disk."""
-    said = ""
+    state = ""
     while True:
         try:
             return open_history(
@@ -209,9 +209,9 @@ def _history(settings: Settings, parent: ParentPipe) -> History:
                 busy_timeout_ms=settings["history.busy_timeout_ms"],
             )
         except DlqueueError as error:
-            if str(error) != said:
+            if str(error) != state:
                 log.error("%s; records wait in the spool meanwhile", error)
-            said = str(error)
+            state = str(error)
             if parent.ended(10 * ROUND_S):
                 raise
 

@@ -94,8 +94,8 @@ def most_per_cpu_mib(job: Submission, cpus: int, rules: PartitionRules | None) -
     """Memory of each of a task's `cpus` that its node and its account have room for."""
     if rules is None:
         return None
-    known = [m for m in (rules.mem_per_node_mib, rules.allowance.max_mem_mib) if m is not None]
-    return min(known) // (tasks_of(job) * cpus) if known else None
+    limits = [m for m in (rules.mem_per_node_mib, rules.allowance.max_mem_mib) if m is not None]
+    return min(limits) // (tasks_of(job) * cpus) if limits else None
 
 
 def per_cpu_mib(job: Submission, rules: PartitionRules | None) -> int | None:

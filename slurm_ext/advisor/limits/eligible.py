@@ -51,10 +51,10 @@ def mode_of(job: Submission, settings: Settings, key: str) -> Mode:
 
 def wants_to_share(job: Submission, settings: Settings) -> bool:
     """True if the job, its account or every partition of it agreed to share."""
-    words, said = words_of(job), job.env.get("DLQUEUE_SHARE", "").strip().lower()
-    if ALONE in words or said in _NO:
+    words, wish = words_of(job), job.env.get("DLQUEUE_SHARE", "").strip().lower()
+    if ALONE in words or wish in _NO:
         return False
-    if SHARE in words or said in _YES:
+    if SHARE in words or wish in _YES:
         return True
     accounts, partitions = settings["sharing.accounts"], settings["sharing.partitions"]
     named = (job.partition or "").split(",")
@@ -65,8 +65,8 @@ def wants_to_share(job: Submission, settings: Settings) -> bool:
 def tunes_itself(job: Submission, settings: Settings) -> bool:
     """True if the site lets this job's loaders find their own workers, and the job agrees."""
     acts = settings.mode_for(job.partition, job.account) is Mode.ACT
-    said = job.env.get("DLQUEUE_AUTOTUNE", "").strip().lower()
-    return bool(settings["policy.autotune"]) and acts and said not in _NO
+    wish = job.env.get("DLQUEUE_AUTOTUNE", "").strip().lower()
+    return bool(settings["policy.autotune"]) and acts and wish not in _NO
 
 
 def words_of(job: "Submission | JobInfo") -> list[str]:
@@ -76,5 +76,5 @@ def words_of(job: "Submission | JobInfo") -> list[str]:
 
 def of_another_job(job: Submission) -> tuple[str, ...]:
     """Variables that a job which another job submits inherits, and that were meant for that one."""
-    told = _TOLD if job.env.get("DLQUEUE_DECISION") else ()
-    return tuple(name for name in (MARK, *told) if job.env.get(name))
+    reason = _TOLD if job.env.get("DLQUEUE_DECISION") else ()
+    return tuple(name for name in (MARK, *reason) if job.env.get(name))

@@ -72,8 +72,8 @@ def _refused(
         return "its partition has no GPUs"
     if set(SHARED_KINDS) <= set(config.get("GresTypes", "").split(",")):
         return "GresTypes has both mps and shard, with which Slurm names no GPU to the job"
-    each = {node.gres.get(kind, 0) / node.gres["gpu"] for node in mine}
-    if len(each) > 1 or not each.pop() >= 1:
+    ratios = {node.gres.get(kind, 0) / node.gres["gpu"] for node in mine}
+    if len(ratios) > 1 or not ratios.pop() >= 1:
         return f"not every GPU of its partition has the same number of {kind}"
     if "gres/gpu" in partition.billing.lower() and f"gres/{kind}" not in partition.billing.lower():
         return f"TRESBillingWeights counts GPUs and not their {kind}"

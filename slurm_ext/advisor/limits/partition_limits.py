@@ -25,11 +25,11 @@ class ClusterRules:
     def rules_for(self, job: Submission) -> PartitionRules | None:
         """The narrowest of the job's partitions and accounts; None where one is not known."""
         names = _names(job.partition or self.default)
-        found = [self.partitions.get(name) for name in names]
-        known = [rules for rules in found if rules is not None]
-        if len(known) < len(found):
+        every = [self.partitions.get(name) for name in names]
+        own = [rules for rules in every if rules is not None]
+        if len(own) < len(every):
             return None
-        return self._allowed(job, names, _narrowest(known))
+        return self._allowed(job, names, _narrowest(own))
 
     def pool_for(self, partitions: str | None) -> GpuPool | None:
         """Return the pool of these partitions (a,b; None: the default); None: not known."""

@@ -26,7 +26,7 @@ def read_rules(client: SlurmClient) -> ClusterRules:
     partitions, accounting = client.partitions(), client.accounting()
     rules = {p.name: _rules(p, _nodes_of(p, nodes), config) for p in partitions}
     return ClusterRules(
-        partitions={name: found for name, found in rules.items() if found is not None},
+        partitions={name: rule for name, rule in rules.items() if rule is not None},
         default=next((p.name for p in partitions if p.default), None),
         qos={p.name: p.qos for p in partitions if p.qos},
         allowances=None if accounting is None else Allowances(accounting),

@@ -28,8 +28,8 @@ def key_of(argv: Sequence[str], work_dir: str) -> str:
 
 def settled_workers(own: str, argv: Sequence[str], work_dir: str) -> int | None:
     """Workers at which the program's last search stayed; None: none is known."""
-    known = _read(own)
-    workers = known.get(key_of(argv, work_dir)) if known else None
+    settled = _read(own)
+    workers = settled.get(key_of(argv, work_dir)) if settled else None
     return workers if type(workers) is int and 1 <= workers <= _MOST_WORKERS else None
 
 
@@ -43,8 +43,8 @@ def remember(
     import json
 
     key = key_of(argv, work_dir)
-    known = {name: value for name, value in _read(own).items() if name != key}
-    newest = dict([*known.items(), (key, workers)][-MOST:])
+    settled = {name: value for name, value in _read(own).items() if name != key}
+    newest = dict([*settled.items(), (key, workers)][-MOST:])
     hidden = os.path.join(own, f".{NAME}")
     try:
         with open(hidden, "w", encoding="utf-8") as file:
@@ -57,10 +57,10 @@ def remember(
 def workers_of(summaries: Sequence[Mapping[str, Any]]) -> int | None:
     """Workers at which the search of the loader with the most samples stayed."""
     loaders = [loader for summary in summaries for loader in summary["loaders"]]
-    found = [one for one in loaders if (one.get("tuned") or {}).get("workers") is not None]
-    if not found:
+    tuned = [loader for loader in loaders if (loader.get("tuned") or {}).get("workers") is not None]
+    if not tuned:
         return None
-    busiest = max(found, key=lambda one: sum(phase["samples"] for phase in one["phases"]))
+    busiest = max(tuned, key=lambda loader: sum(phase["samples"] for phase in loader["phases"]))
     workers: int = busiest["tuned"]["workers"]
     return workers
 
@@ -74,7 +74,7 @@ def _read(own: str) -> dict[str, Any]:
             return {}
         import json
 
-        known = json.loads(raw)
+        document = json.loads(raw)
     except (OSError, ValueError, RecursionError):
         return {}
-    return known if isinstance(known, dict) else {}
+    return document if isinstance(document, dict) else {}

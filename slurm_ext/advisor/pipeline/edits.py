@@ -25,21 +25,21 @@ def edits_for(
     torch would start a thread for each, which spins on it and adds up numbers in another order.
     """
     cpus, workers = decision.after.cpus_per_task, decision.after.num_workers
-    told = {} if workers_stay else {"DLQUEUE_NUM_WORKERS": str(workers)}
+    env = {} if workers_stay else {"DLQUEUE_NUM_WORKERS": str(workers)}
     if cpus == cpus_of(job):
-        return Edits(env=told)
+        return Edits(env=env)
     if threads_stay and cpus > cpus_of(job):
-        told["DLQUEUE_NUM_THREADS"] = str(cpus_of(job))
-    told |= {"SLURM_CPUS_PER_TASK": str(cpus), "SRUN_CPUS_PER_TASK": str(cpus)}
+        env["DLQUEUE_NUM_THREADS"] = str(cpus_of(job))
+    env |= {"SLURM_CPUS_PER_TASK": str(cpus), "SRUN_CPUS_PER_TASK": str(cpus)}
     mem_per_cpu = _mem_per_cpu(job, cpus, rules)
     if mem_per_cpu is not None:
-        told["SLURM_MEM_PER_CPU"] = str(mem_per_cpu)  # or a step asks for the old one, in vain
+        env["SLURM_MEM_PER_CPU"] = str(mem_per_cpu)  # or a step asks for the old one, in vain
     return Edits(
         cpus_per_task=cpus,
         min_cpus=tasks_of(job) * cpus,
         pn_min_cpus=cpus,
         min_mem_per_cpu=mem_per_cpu,
-        env=told,
+        env=env,
     )
 
 

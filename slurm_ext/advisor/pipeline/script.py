@@ -50,11 +50,11 @@ def read_script(
     """
     if not text.startswith("#!"):
         raise InputError(source, "is not a batch script: it has to begin with #! as in #!/bin/bash")
-    found: dict[str, Any] = {"name": PurePath(source).name, "work_dir": work_dir}
+    fields: dict[str, Any] = {"name": PurePath(source).name, "work_dir": work_dir}
     gres: list[str] = []
     for line, option, value in _options(text, source):
         try:
-            _take(found, gres, option, value)
+            _take(fields, gres, option, value)
         except ValueError as error:
             raise InputError(source, f"--{option}: {error}", line=line) from None
     return Submission(
@@ -64,7 +64,7 @@ def read_script(
         user_id=user_id,
         env=env or {},
         gres=",".join(gres) or None,
-        **_with_cpus(found),
+        **_with_cpus(fields),
     )
 
 
@@ -102,31 +102,31 @@ def _pairs(words: list[str]) -> Iterator[tuple[str, str | None]]:
             yield "hetjob", None
 
 
-def _take(found: dict[str, Any], gres: list[str], option: str, value: str | None) -> None:
+def _take(fields: dict[str, Any], gres: list[str], option: str, value: str | None) -> None:
     """Put one option's meaning into `found`. Raises ValueError."""
     if option == "exclusive":
-        found["shared"] = _exclusive(value)
+        fields["shared"] = _exclusive(value)
     elif option == "oversubscribe":
-        found["shared"] = 1
+        fields["shared"] = 1
     elif option == "hetjob":
-        found["het_offset"] = 0
+        fields["het_offset"] = 0
     elif option in OPTIONS:
         field = f"tres_per_{OPTIONS[option]}"
         gres.append(gres_of_option(option, _some(value)))
-        found[field] = ",".join(filter(None, [found.get(field), gres[-1]]))
+        fields[field] = ",".join(filter(None, [fields.get(field), gres[-1]]))
     elif option in _FIELDS:
         field, parse = _FIELDS[option]
-        found[field] = parse(_some(value))
+        fields[field] = parse(_some(value))
     elif option == "nodes":
-        found["min_nodes"], found["max_nodes"] = _nodes(_some(value))
+        fields["min_nodes"], fields["max_nodes"] = _nodes(_some(value))
 
 
-def _with_cpus(found: dict[str, Any]) -> dict[str, Any]:
+def _with_cpus(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields that Slurm derives from -c and -n (slurm-facts: `-n2 -c4` has min_cpus 8)."""
-    cpus = found.get("cpus_per_task")
+    cpus = fields.get("cpus_per_task")
     if cpus is None:
-        return found
-    return {**found, "pn_min_cpus": cpus, "min_cpus": cpus * found.get("num_tasks", 1)}
+        return fields
+    return {**fields, "pn_min_cpus": cpus, "min_cpus": cpus * fields.get("num_tasks", 1)}
 
 
 def _some(value: str | None) -> str:

@@ -33,12 +33,12 @@ class ChildProcess(threading.Thread):
         wait_s = FIRST_WAIT_S
         while not self._stopping.is_set():
             began_s = time.monotonic()
-            said = self._lived()
+            lived_s = self._lived()
             if time.monotonic() - began_s > LONGEST_WAIT_S:
                 wait_s = FIRST_WAIT_S  # it worked; what ended it is not what ended it before
-            if self._stopping.wait(wait_s if said else 0):
+            if self._stopping.wait(wait_s if lived_s else 0):
                 return
-            what = said or "ended with status 0"
+            what = lived_s or "ended with status 0"
             log.warning("the %s %s and is started again", self.name.replace("_", " "), what)
             wait_s = min(wait_s * 2, LONGEST_WAIT_S)
 

@@ -53,14 +53,14 @@ def families(groups: Groups) -> list[Metric]:
         for name, (about, third) in FAMILIES.items()
     }
     for by, names in groups.items():
-        for name, one in names.items():
-            made["runs"].add_metric([by, name], one.runs)
-            for resource, hours in one.held.items():
+        for name, members in names.items():
+            made["runs"].add_metric([by, name], members.runs)
+            for resource, hours in members.held.items():
                 made["held_hours"].add_metric([by, name, resource], hours)
-            for kind, (lost, of) in one.lost.items():
+            for kind, (lost, of) in members.lost.items():
                 made["wasted_hours"].add_metric([by, name, kind], lost)
                 made["waste_ratio"].add_metric([by, name, kind], lost / of)
-            if (gain := one.gain) is not None:
+            if (gain := members.gain) is not None:
                 for bound, value in (("mean", gain.value), ("low", gain.low), ("high", gain.high)):
                     made["gain_ratio"].add_metric([by, name, bound], value)
     return [family for family in made.values() if family.samples]

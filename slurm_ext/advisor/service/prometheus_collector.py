@@ -99,14 +99,14 @@ class PrometheusCollector:
     def _on_disk(self) -> list[Metric]:
         """Metrics of the files in the state folder; unreadable parts are left out."""
         state = self._advisor.settings.state_dir
-        found: list[Metric] = []
+        metrics: list[Metric] = []
         for look in (of_history, of_spool, of_successes, self._groups.of):
             try:
-                found += look(state)
+                metrics += look(state)
             except (DlqueueError, OSError) as error:
                 self._failed += 1
                 log.debug("left out of the metrics: %s", error)
-        return found
+        return metrics
 
 
 def of_history(state: Path) -> list[Metric]:
@@ -117,8 +117,8 @@ def of_history(state: Path) -> list[Metric]:
     with closing(connect(path, busy_timeout_ms=BUSY_MS)) as conn:
         standing = read_self_metrics(conn, path)
     waiting = sum(
-        max(0, each.stat().st_size - standing.journals.get(each.name, 0))
-        for each in journals(state / "journal")
+        max(0, path.stat().st_size - standing.journals.get(path.name, 0))
+        for path in journals(state / "journal")
     )
     return [
         _gauge("dlqueue_set_aside_records", "Records that could not be read", standing.set_aside),
@@ -152,14 +152,14 @@ def _standing(standing: SelfMetrics) -> Iterator[Metric]:
         yield _gauge("dlqueue_model_drift_ratio", what, beliefs.drift)
 
 
-def _stopped(known: Standings) -> Metric:
+def _stopped(standings: Standings) -> Metric:
     """Count scripts and users that outcomes keep from being changed."""
     what = "Scripts, users, or the site (1), which outcomes keep from being changed"
     stopped = GaugeMetricFamily("dlqueue_stopped", what, labels=("of",))
-    users = list(known.users.values())
-    stopped.add_metric(["scripts"], sum(len(one.stopped_scripts()) for one in users))
-    stopped.add_metric(["users"], sum(bool(one.stopped) for one in users))
-    stopped.add_metric(["site"], bool(known.site))
+    users = list(standings.users.values())
+    stopped.add_metric(["scripts"], sum(len(user.stopped_scripts()) for user in users))
+    stopped.add_metric(["users"], sum(bool(user.stopped) for user in users))
+    stopped.add_metric(["site"], bool(standings.site))
     return stopped
 
 
@@ -192,9 +192,9 @@ def _gauge(name: str, what: str, value: float) -> Metric:
 
 def _buckets(counts: list[int], total_s: float) -> tuple[list[tuple[str, float]], float]:
     """Cumulative, as Prometheus has them."""
-    bounds, seen = [*map(str, BOUNDS_S), "+Inf"], 0
+    bounds, total = [*map(str, BOUNDS_S), "+Inf"], 0
     buckets = []
     for bound, count in zip(bounds, list(counts), strict=True):
-        seen += count
-        buckets.append((bound, float(seen)))
+        total += count
+        buckets.append((bound, float(total)))
     return buckets, total_s

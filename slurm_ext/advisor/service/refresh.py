@@ -146,24 +146,24 @@ class Refresher(threading.Thread):
                 self._history = History(
                     path, connect(path, busy_timeout_ms=BUSY_MS), BUSY_MS / 1000
                 )
-            known = self._last_id
+            last_id = self._last_id
             self._take_new(self._history)
-            if self._last_id != known:
-                self._calibrate(self._history, known)
+            if self._last_id != last_id:
+                self._calibrate(self._history, last_id)
         except DlqueueError:
             self._forget_connection()
             raise
 
-    def _calibrate(self, history: History, known: int) -> None:
+    def _calibrate(self, history: History, last_id: int) -> None:
         """New outcomes, behind the id `known`, say how far the intervals can be trusted."""
         conn, path, advisor = history.conn, history.path, self._advisor
         newest = fair_outcomes(conn, path, NEWEST)
         judged = {
             user: standing_of_user(outcomes_of_user(conn, path, user))
-            for user in users_since(conn, path, known)
+            for user in users_since(conn, path, last_id)
         }
         advisor.factors = factors_of(newest)
-        users = {**advisor.standings.users, **judged} if known else judged
+        users = {**advisor.standings.users, **judged} if last_id else judged
         advisor.standings = Standings(users, site_standing(newest))
 
     def _take_new(self, history: History) -> None:

@@ -63,7 +63,7 @@ def serve(settings: Settings, config: Path | None) -> None:
         refresher = Refresher(advisor, config, marks=True)
         refresher.refresh()
         warm_up(advisor)
-        told = stack.enter_context(signals(signal.SIGHUP))
+        wakeup = stack.enter_context(signals(signal.SIGHUP))
         writer = HistoryWriterProcess(config)
         open_to_all = bool(settings["advisor.socket_mode"] & stat.S_IWOTH)
         counted = partial(advisor.counters.answered, deadline_s=0.0, breaker_s=0.0)
@@ -87,7 +87,7 @@ def serve(settings: Settings, config: Path | None) -> None:
             log.info("answering at %s with %d runs", settings["paths.socket"], len(advisor.runs))
             server = Server(listening, _submitted(advisor), refusal, _admitted(advisor, questions))
             children = (writer.reload_settings, questions.reload_settings)
-            _answer(server, told, (refresher.reload_settings, *children))
+            _answer(server, wakeup, (refresher.reload_settings, *children))
 
 
 def _submitted(advisor: Advisor) -> Answering:
@@ -120,10 +120,12 @@ def _sockets(settings: Settings) -> Iterator[list[socket.socket]]:
     """The socket that only slurmctld may use, where its path is not too long, and everybody's."""
     path, mode = Path(settings["paths.socket"]), settings["advisor.socket_mode"]
     with ExitStack() as stack:
-        found = [stack.enter_context(_listening(path, mode))]
+        sockets = [stack.enter_context(_listening(path, mode))]
         if _asked_at(path) != path:
-            found.insert(0, stack.enter_context(_listening(_asked_at(path), mode & ~stat.S_IRWXO)))
-        yield found
+            sockets.insert(
+                0, stack.enter_context(_listening(_asked_at(path), mode & ~stat.S_IRWXO))
+            )
+        yield sockets
 
 
 def _asked_at(path: Path) -> Path:
@@ -143,7 +145,7 @@ def _listening(path: Path, mode: int) -> Iterator[socket.socket]:
             remove(path, made)
 
 
-def _answer(server: Server, told: int, reload: Iterable[Callable[[], None]]) -> None:
+def _answer(server: Server, wakeup: int, reload: Iterable[Callable[[], None]]) -> None:
     """The loop itself, with garbage collection off while somebody waits."""
 
     def on_signal(numbers: bytes) -> bool:
@@ -156,7 +158,7 @@ def _answer(server: Server, told: int, reload: Iterable[Callable[[], None]]) -> 
     gc.freeze()
     gc.disable()
     try:
-        server.run(told, on_signal)
+        server.run(wakeup, on_signal)
     finally:
         gc.enable()
 

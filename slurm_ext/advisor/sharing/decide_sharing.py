@@ -34,10 +34,10 @@ def decide_sharing(
     why = whole if isinstance(whole, str) else _forbidden(job, whole, context)
     if why is not None or isinstance(whole, str):
         return SharingDecision(mode=mode, share=False, why=str(why), floor=floor)
-    found = _judged(job, whole, key, context)
-    if isinstance(found, str):
-        return SharingDecision(mode=mode, share=False, why=found, floor=floor)
-    verdict, speed, partners = found
+    judgement = _judged(job, whole, key, context)
+    if isinstance(judgement, str):
+        return SharingDecision(mode=mode, share=False, why=judgement, floor=floor)
+    verdict, speed, partners = judgement
     return SharingDecision(
         mode=mode,
         share=verdict.share,
@@ -87,12 +87,12 @@ def _gres(context: SharingContext) -> str:
 
 def _edits(job: Submission, whole: WholeGpuRequest, context: SharingContext) -> Edits:
     feature = context.settings["sharing.prefer"]
-    known = context.pool is not None and feature in context.pool.features
+    supported = context.pool is not None and feature in context.pool.features
     free = job.features is None and job.prefer is None
     empty = dict.fromkeys(whole.emptied, "")
     return Edits(
         gres=_gres(context),
-        prefer=feature if feature and known and free else None,
+        prefer=feature if feature and supported and free else None,
         env={MARK: _gres(context), **dict.fromkeys(whole.stale, "")},
         tres_per_job=empty.get("tres_per_job"),
         tres_per_task=empty.get("tres_per_task"),
@@ -111,17 +111,19 @@ def _judged(
         return "how much memory its GPU has is not told (sharing.gpu_mem_mib)"
     if context.now_s - context.queue.at_s > stale_after_s(settings):
         return "who shares at the moment is not known"
-    near = [one for one in (*context.queue.jobs, *context.recent) if _meets(one, context)]
-    if not settings["sharing.across_users"] and any(one.user != job.user_name for one in near):
+    near = [sharer for sharer in (*context.queue.jobs, *context.recent) if _meets(sharer, context)]
+    if not settings["sharing.across_users"] and any(
+        sharer.user != job.user_name for sharer in near
+    ):
         return "another user's jobs share GPUs here at the moment"
-    different = {one.key or one.job: one for one in near}
+    different = {sharer.key or sharer.job: sharer for sharer in near}
     if len(different) > MOST_PARTNERS:
         return "too many different jobs share GPUs here at the moment"
     device = snapshot.device(whole.gpu_type or _only(context.pool))
     me = Candidate(
         job=_SELF, solo=snapshot.solos[key], user=job.user_name, opted_in=True, device=device
     )
-    others = [_candidate(one, snapshot, device) for one in different.values()]
+    others = [_candidate(sharer, snapshot, device) for sharer in different.values()]
     return _verdict(me, others, context, snapshot)
 
 
@@ -133,27 +135,29 @@ def _verdict(
         verdict = fit_to_share(me, others, snapshot.slowdowns, rules, in_time=context.in_time)
     except InputError as error:
         return str(error)
-    beside = next((one.solo for one in others if one.solo.key == verdict.beside), me.solo)
+    beside = next(
+        (candidate.solo for candidate in others if candidate.solo.key == verdict.beside), me.solo
+    )
     crowd = [beside] * (rules.most_together - 1)
     speed = snapshot.slowdowns.speed(me.solo, crowd, me.device) if verdict.beside else None
     if verdict.share and speed is not None and not speed.low >= rules.floor:
         why = f"beside {len(crowd)} others it may run at {speed.low:.0%} of its speed alone"
         verdict = SharingVerdict(share=False, worst=speed.low, beside=verdict.beside, reason=why)
-    return verdict, speed, tuple(dict.fromkeys(one.job for one in others))
+    return verdict, speed, tuple(dict.fromkeys(candidate.job for candidate in others))
 
 
-def _meets(one: SharedGpuJob, context: SharingContext) -> bool:
+def _meets(sharer: SharedGpuJob, context: SharingContext) -> bool:
     """True if a job may have its part of a GPU on a node that this submission can go to."""
-    if one.kind != context.settings["sharing.gres"] or context.pool is None:
+    if sharer.kind != context.settings["sharing.gres"] or context.pool is None:
         return False
-    pools = [context.pools.get(name) for name in one.partition.split(",")]
+    pools = [context.pools.get(name) for name in sharer.partition.split(",")]
     return any(pool is None or pool.nodes & context.pool.nodes for pool in pools)
 
 
-def _candidate(one: SharedGpuJob, snapshot: SlowdownSnapshot, device: str) -> Candidate:
+def _candidate(sharer: SharedGpuJob, snapshot: SlowdownSnapshot, device: str) -> Candidate:
     """A job that has a part has agreed to share: by itself, or when it was given one."""
-    solo = snapshot.solos.get(one.key or "", SoloProfile(key=one.key or ""))
-    return Candidate(job=one.job, solo=solo, user=one.user, opted_in=True, device=device)
+    solo = snapshot.solos.get(sharer.key or "", SoloProfile(key=sharer.key or ""))
+    return Candidate(job=sharer.job, solo=solo, user=sharer.user, opted_in=True, device=device)
 
 
 def _only(pool: GpuPool | None) -> str:

@@ -38,11 +38,11 @@ class WholeGpuRequest:
 def whole_gpu_request(job: Submission) -> WholeGpuRequest | str | None:
     """Return the request, or why it cannot share; None: no GPU, or a part of one already."""
     fields = [f"tres_per_{unit}" for unit in UNITS]
-    asked = [(field, item) for field in fields for item in parse_gres(getattr(job, field))]
-    gpus = [(field, item) for field, item in asked if item.kind == "gpu"]
+    requested = [(field, item) for field in fields for item in parse_gres(getattr(job, field))]
+    gpus = [(field, item) for field, item in requested if item.kind == "gpu"]
     if not gpus:
         return None
-    why = _more_than_one(job, asked, gpus) or _bound_to_it(job) or _used_by_script(job)
+    why = _more_than_one(job, requested, gpus) or _bound_to_it(job) or _used_by_script(job)
     if why is not None:
         return why
     ((field, item),) = gpus
@@ -56,7 +56,7 @@ def whole_gpu_request(job: Submission) -> WholeGpuRequest | str | None:
 
 
 def _more_than_one(
-    job: Submission, asked: list[tuple[str, Gres]], gpus: list[tuple[str, Gres]]
+    job: Submission, requested: list[tuple[str, Gres]], gpus: list[tuple[str, Gres]]
 ) -> str | None:
     field, item = gpus[0]
     if len(gpus) > 1 or item.count != 1:
@@ -65,8 +65,8 @@ def _more_than_one(
         return "it asks for a GPU of every socket"
     if tasks_of(job) > 1:
         return "it has several tasks"
-    harmless = [one for one in asked if one[0] == "tres_per_task" and one[1].kind == "cpu"]
-    if len(asked) - len(harmless) > 1 or (field == "tres_per_task" and harmless):
+    harmless = [item for item in requested if item[0] == "tres_per_task" and item[1].kind == "cpu"]
+    if len(requested) - len(harmless) > 1 or (field == "tres_per_task" and harmless):
         return "it asks for something else beside its GPU"
     return None
 

@@ -45,12 +45,12 @@ class SharedGpuQueue:
 
 def shared_gpu_jobs(jobs: Iterable[JobInfo]) -> list[SharedGpuJob]:
     """Those among Slurm's jobs that did not end; their keys are not known yet."""
-    return [one for job in jobs if not job.ended for one in _asking(job)]
+    return [sharer for job in jobs if not job.ended for sharer in _asking(job)]
 
 
 def write(folder: Path, queue: SharedGpuQueue) -> None:
     """Replace the file, whole at once. Raises OSError."""
-    body = {"v": VERSION, "at_s": queue.at_s, "jobs": [asdict(one) for one in queue.jobs]}
+    body = {"v": VERSION, "at_s": queue.at_s, "jobs": [asdict(sharer) for sharer in queue.jobs]}
     replace_file(folder / NAME, json.dumps(body, separators=(",", ":")).encode(), durable=False)
 
 
@@ -62,7 +62,7 @@ def read(folder: Path) -> SharedGpuQueue:
         if body["v"] != VERSION:
             raise ValueError("another version")
         return SharedGpuQueue(
-            at_s=float(body["at_s"]), jobs=tuple(SharedGpuJob(**one) for one in body["jobs"])
+            at_s=float(body["at_s"]), jobs=tuple(SharedGpuJob(**sharer) for sharer in body["jobs"])
         )
     except FileNotFoundError:
         return SharedGpuQueue()

@@ -51,17 +51,17 @@ class SharingMemory:
             return None
         self._forget(settings, now_s)
         job = replace(job, partition=job.partition or rules.default)
-        known = rules.rules_for(job)
+        partition_rules = rules.rules_for(job)
         until_s = self._clock() + THINKS * settings["advisor.deadline_ms"] / 1000
         context = SharingContext(
             settings=settings,
             now_s=now_s,
             pool=rules.pool_for(job.partition),
-            allowance=None if known is None else known.allowance,
+            allowance=None if partition_rules is None else partition_rules.allowance,
             pools=rules.pools,
             task_prolog=rules.task_prolog,
             queue=self.queue,
-            recent=[one for _, one in self._recent],
+            recent=[sharer for _, sharer in self._recent],
             snapshot=self.snapshot,
             blocked=kept_apart(self.cooldowns.known, now_s),
             in_time=lambda: self._clock() < until_s,
@@ -72,9 +72,9 @@ class SharingMemory:
         self, job: Submission, key: str | None, token: str, edits: Edits, now_s: float
     ) -> None:
         """That the job was given a part of a GPU, until a listing shows it."""
-        one = as_shared_gpu_job(job, key, token, edits)
-        if one is not None:
-            self._recent.append((now_s, one))
+        sharer = as_shared_gpu_job(job, key, token, edits)
+        if sharer is not None:
+            self._recent.append((now_s, sharer))
 
     def look(self, folder: Path) -> None:
         """Read what is new: model, listing, blocked pairs. Raises ModelError, InputError."""

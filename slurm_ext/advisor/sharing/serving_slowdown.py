@@ -36,10 +36,10 @@ def serving(models: Path, now: SlowdownSnapshot | None) -> SlowdownSnapshot | No
     folder = current(models / FOLDER)
     if folder is None or (now is not None and folder.name == now.name):
         return now if folder is not None else None
-    known = load(folder)
+    model = load(folder)
     return SlowdownSnapshot(
-        slowdowns=known.slowdowns,
-        solos=known.slowdowns.solos,
-        devices=known.slowdowns.devices,
-        name=known.name,
+        slowdowns=model.slowdowns,
+        solos=model.slowdowns.solos,
+        devices=model.slowdowns.devices,
+        name=model.name,
     )

@@ -11,8 +11,8 @@ _EXACT = Level.SCRIPT_ARGS.value
 def past(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """`job 1042: 2 CPUs, 0 workers, 190 samples/s`, one run each."""
     for run in runs:
-        told = shape(run["cpus"], run["num_workers"])
-        yield f"job {run['job_id']}: {told}, {run['samples_per_s']:.4g} samples/s"
+        text = shape(run["cpus"], run["num_workers"])
+        yield f"job {run['job_id']}: {text}, {run['samples_per_s']:.4g} samples/s"
 
 
 def shape(cpus: float, workers: int) -> str:
@@ -22,29 +22,30 @@ def shape(cpus: float, workers: int) -> str:
     return f"{cpus:g} CPU{'' if cpus == 1 else 's'}, {counted(workers, 'worker')}"
 
 
-def would_change(said: Mapping[str, Any], min_gain: float) -> str | None:
+def would_change(answer: Mapping[str, Any], min_gain: float) -> str | None:
     """Return what would lead to another answer; None where dlqueue may not look at the job at all.
 
     `said` is the document of `dlqueue predict --json`; `min_gain` as `policy.min_gain`.
     """
-    if not said["eligible"]:
+    if not answer["eligible"]:
         return None
-    if said["predicted_after"] is None:
+    if answer["predicted_after"] is None:
         return "one run of it that the probe measures"
-    stay = said.get("workers_stay")
-    if said["action"] == "leave" and stay is not None and stay == said["why"]:
+    stay = answer.get("workers_stay")
+    if answer["action"] == "leave" and stay is not None and stay == answer["why"]:
         return "its workers may move once its newest run says nothing against it"
-    written = said["predicted_before"]["samples_per_s"]
+    written = answer["predicted_before"]["samples_per_s"]
     best = max(
-        said["predicted_after"]["samples_per_s"], (said["maximum"] or {}).get("samples_per_s", 0)
+        answer["predicted_after"]["samples_per_s"],
+        (answer["maximum"] or {}).get("samples_per_s", 0),
     )
     edge = f"{best / (1 + min_gain):.4g} samples/s as written"
-    if said["action"] == "leave":
+    if answer["action"] == "leave":
         measured = f"it is changed where it runs below {edge} ({written:.4g} expected)"
     elif best >= written * (1 + min_gain):
         measured = f"it is left as it is where it runs above {edge} ({written:.4g} expected)"
     else:
         measured = "it keeps its CPUs where fewer turn out to cost speed"
-    if said["level"] == _EXACT:
+    if answer["level"] == _EXACT:
         return measured
-    return f"{measured}; a run of this very script counts more than {said['level']}"
+    return f"{measured}; a run of this very script counts more than {answer['level']}"

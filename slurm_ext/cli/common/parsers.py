@@ -57,8 +57,8 @@ def whole() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="dlqueue", description=ABOUT)
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, told in COMMANDS.items():
-        _furnished(commands.add_parser(name, help=told, description=told), module_of(name))
+    for name, summary in COMMANDS.items():
+        _furnished(commands.add_parser(name, help=summary, description=summary), module_of(name))
     return parser
 
 

@@ -32,8 +32,8 @@ def counts(least: int, text: str) -> tuple[int, ...]:
     words = text.split(",")
     fine = all(word.isascii() and word.isdecimal() and len(word) < 9 for word in words)
     if not fine or not all(least <= int(word) <= MOST for word in words):
-        said = f"{text!r}: expected counts from {least} to {MOST} such as 1,2,4"
-        raise argparse.ArgumentTypeError(said)
+        message = f"{text!r}: expected counts from {least} to {MOST} such as 1,2,4"
+        raise argparse.ArgumentTypeError(message)
     return tuple(dict.fromkeys(map(int, words)))
 
 
@@ -41,6 +41,6 @@ def names(text: str) -> tuple[str, ...]:
     """`a100,h100`: GPU types."""
     words = tuple(word.strip() for word in text.split(","))
     if not all(word and word.isprintable() and ":" not in word for word in words):
-        said = f"{text!r}: expected names such as a100,h100"
-        raise argparse.ArgumentTypeError(said)
+        message = f"{text!r}: expected names such as a100,h100"
+        raise argparse.ArgumentTypeError(message)
     return tuple(dict.fromkeys(words))

@@ -31,13 +31,13 @@ def run(args: argparse.Namespace) -> int:
     from slurm_ext.cli.sandbox.command import settings_of
     from slurm_ext.sandbox import Sandbox
 
-    given = settings_of(args.config)
+    overrides = settings_of(args.config)
     _need_torch()
     scripts()
     folder = args.folder or _new_folder()
     with _progress() as tell:
         tell("starting a private Slurm")
-        with Sandbox(folder / "slurm", spec(given)) as sandbox:
+        with Sandbox(folder / "slurm", spec(overrides)) as sandbox:
             outcome = play(sandbox, tell)
     report = _write_report(folder, outcome)
     if args.json:

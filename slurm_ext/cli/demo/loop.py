@@ -54,9 +54,9 @@ class DemoResult:
     cores: int
 
 
-def spec(given: Mapping[str, Any]) -> SandboxSpec:
+def spec(overrides: Mapping[str, Any]) -> SandboxSpec:
     """The demo's cluster: one node, all of dlqueue, acting, with the settings given."""
-    return SandboxSpec.dlqueue(cpus=NODE_CPUS, private=True, settings=settings(given))
+    return SandboxSpec.dlqueue(cpus=NODE_CPUS, private=True, settings=settings(overrides))
 
 
 def scripts() -> list[Path]:
@@ -80,7 +80,7 @@ def play(sandbox: Sandbox, tell: Progress) -> DemoResult:
     _until_learned(sandbox, len(names))
     second = [_run(sandbox, work, name, f"once more: {name}", tell) for name in names]
     tell("collecting what was measured")
-    rows = [_row(sandbox, *each) for each in zip(names, first, second, strict=True)]
+    rows = [_row(sandbox, *jobs) for jobs in zip(names, first, second, strict=True)]
     return DemoResult(
         jobs=rows,
         rejected_jobs=rejected(sandbox),
@@ -146,7 +146,7 @@ def _row(
     sandbox: Sandbox, name: str, first: tuple[int, str], second: tuple[int, str]
 ) -> TrainingRow:
     before, after = (_found(sandbox, job_id) for job_id, _ in (first, second))
-    runs = [known["runs"][-1] for known in (before, after)]
+    runs = [document["runs"][-1] for document in (before, after)]
     decision = after["decision"] or {}
     believed = decision.get("after_samples_per_s")
     return TrainingRow(

@@ -171,8 +171,8 @@ def _bar(what: str, total: int | None) -> Iterator[Callable[[int, int, "ImportCo
         task = bar.add_task("importing", total=total)
 
         def moved(done: int, number: int, tally: "ImportCounts") -> None:
-            said = f"{number} {what}, {tally.jobs} jobs taken"
-            bar.update(task, completed=done, description=said)
+            text = f"{number} {what}, {tally.jobs} jobs taken"
+            bar.update(task, completed=done, description=text)
 
         yield moved
 

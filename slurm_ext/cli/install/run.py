@@ -55,14 +55,14 @@ def run(args: argparse.Namespace, wanted: Callable[[Steps, Steps], Steps]) -> in
     place, settings = _place(args)
     before = load(place)
     steps = wanted(before.steps, _named(args))
-    held = frozenset() if "hooks" in steps else _in_use(args, place, settings, before)
-    plan = make_plan(steps, place, place.read, before, held)
+    in_use = frozenset() if "hooks" in steps else _in_use(args, place, settings, before)
+    plan = make_plan(steps, place, place.read, before, in_use)
     warnings = [*_tried(plan, place), *_too_old(plan, args)]
     if not args.dry_run:
         warnings += _carry_out(plan, place, before)
         if args.reconfigure:
-            held = _reconfigure(plan, place, settings, before)
-    show(plan, place, held, warnings, args)
+            in_use = _reconfigure(plan, place, settings, before)
+    show(plan, place, in_use, warnings, args)
     return 0
 
 
@@ -95,13 +95,13 @@ def _place(args: argparse.Namespace) -> "tuple[InstallRoot, Settings]":
     if config.name != DEFAULT_PATH.name:
         raise UsageError(f"--config {config}: hooks look for a file that is called dlqueue.toml")
     place = InstallRoot(args.root.absolute(), config.parent, CONF)
-    found = place.read(config)
-    settings = parse(found.text, str(config)) if found else Settings()
-    known = load(place)
-    named = args.slurm_conf or known.slurm_conf or settings["paths.slurm_conf"]
+    own = place.read(config)
+    settings = parse(own.text, str(config)) if own else Settings()
+    manifest = load(place)
+    named = args.slurm_conf or manifest.slurm_conf or settings["paths.slurm_conf"]
     here = slurm_conf(settings) if args.root == Path("/") else None
     conf = Path(named or os.environ.get("SLURM_CONF") or here or CONF).absolute()
-    units = (args.units or known.units or place.units).absolute()
+    units = (args.units or manifest.units or place.units).absolute()
     return replace(place, slurm_conf=conf, units=units), settings
 
 
@@ -140,9 +140,9 @@ def _tried(plan: "InstallPlan", place: "InstallRoot") -> list[str]:
         return []
     before = None if ours.base is None else ours.base.text
     version = linked_version(place.root)
-    found = list(check(find_lua(version), shim, before, ours.then.text, plan.settings, lua))
+    faults = list(check(find_lua(version), shim, before, ours.then.text, plan.settings, lua))
     missing = "Slurm's plugin job_submit_lua.so is not here: slurmctld will not start with it"
-    return found if version else [*found, missing]
+    return faults if version else [*faults, missing]
 
 
 def _carry_out(plan: "InstallPlan", place: "InstallRoot", before: "InstallRecord") -> list[str]:

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 def show(
     plan: "InstallPlan",
     place: "InstallRoot",
-    held: frozenset[Path],
+    in_use: frozenset[Path],
     warnings: list[str],
     args: argparse.Namespace,
 ) -> None:
     """Print it; `held` are launchers that Slurm still runs."""
     from slurm_ext.install.plan import next_steps
 
-    steps = list(next_steps(plan, place, held))
+    steps = list(next_steps(plan, place, in_use))
     if args.json:
         print(json.dumps(_as_json(plan, steps, warnings, dry_run=args.dry_run)))
         return

@@ -14,8 +14,8 @@ def asked(settings: "Settings", kind: str, job: "Submission") -> dict[str, Any] 
 
     Raises AdvisorError where dlqueue.toml names an advisor on the network that does not answer.
     """
-    found = _by_socket(settings, kind, job)
-    return _by_network(settings, kind, job) if found is None else found
+    answer = _by_socket(settings, kind, job)
+    return _by_network(settings, kind, job) if answer is None else answer
 
 
 def _by_socket(settings: "Settings", kind: str, job: "Submission") -> dict[str, Any] | None:
@@ -33,10 +33,10 @@ def _by_socket(settings: "Settings", kind: str, job: "Submission") -> dict[str, 
             client.settimeout(TIMEOUT_S)
             client.connect(settings["paths.socket"])
             client.sendall(encode_request(kind, job))
-            said = json.loads(client.makefile("rb").readline())
+            answer = json.loads(client.makefile("rb").readline())
     except (OSError, ValueError):
         return None
-    return said if isinstance(said, dict) else None
+    return answer if isinstance(answer, dict) else None
 
 
 def _by_network(settings: "Settings", kind: str, job: "Submission") -> dict[str, Any] | None:

@@ -117,18 +117,18 @@ def _answer(script: str, args: Sequence[str], config: Path | None) -> dict[str, 
 
 
 def _because(
-    settings: Settings, job: Submission, said: dict[str, Any], min_gain: float
+    settings: Settings, job: Submission, answer: dict[str, Any], min_gain: float
 ) -> dict[str, Any]:
     """The past runs behind it (null: this user may not read them), and what would change it."""
     from slurm_ext.cli.common.evidence_text import would_change
 
-    would = would_change(said, min_gain)
-    if "past" in said or said["level"] is None:
-        return {"past": said.get("past", []), "would_change": would}
+    would = would_change(answer, min_gain)
+    if "past" in answer or answer["level"] is None:
+        return {"past": answer.get("past", []), "would_change": would}
     from slurm_ext.questions.answers import viewer_here
     from slurm_ext.questions.predicted import past_of
 
-    past = past_of(settings, viewer_here(), said["level"], job)
+    past = past_of(settings, viewer_here(), answer["level"], job)
     return {"past": past, "would_change": would}
 
 
@@ -137,8 +137,8 @@ def _print_form(document: dict[str, Any], *, as_json: bool) -> None:
 
     from slurm_ext.cli.predict import ondemand
 
-    known = {"v": 1, "attributes": ondemand.attributes(document)}
-    print(json.dumps(known) if as_json else "\n".join(ondemand.lines(document)))
+    form = {"v": 1, "attributes": ondemand.attributes(document)}
+    print(json.dumps(form) if as_json else "\n".join(ondemand.lines(document)))
 
 
 def _print(document: dict[str, Any], *, as_json: bool) -> None:
@@ -155,11 +155,11 @@ def _print(document: dict[str, Any], *, as_json: bool) -> None:
 def _from_advisor(settings: Settings, job: Submission) -> dict[str, Any] | None:
     from slurm_ext.cli.predict.ask import asked
 
-    said = asked(settings, "predict", job)
-    if said is None or "action" not in said:
+    answer = asked(settings, "predict", job)
+    if answer is None or "action" not in answer:
         return None
     wire = ("v", "decision", "edits", "message")
-    return {name: value for name, value in said.items() if name not in wire}
+    return {name: value for name, value in answer.items() if name not in wire}
 
 
 def _from_history(settings: Settings, job: Submission) -> dict[str, Any]:
@@ -169,9 +169,9 @@ def _from_history(settings: Settings, job: Submission) -> dict[str, Any]:
     from slurm_ext.advisor.service.recommendation_json import recommendation_json
 
     _must_be_allowed(settings)
-    known = context_from_history(settings, job)
+    context = context_from_history(settings, job)
     return recommendation_json(
-        known, decide(job, known), runtime=runtime_from_history(settings, job)
+        context, decide(job, context), runtime=runtime_from_history(settings, job)
     )
 
 
@@ -181,8 +181,8 @@ def _must_be_allowed(settings: Settings) -> None:
 
     from slurm_ext.core.errors import AdvisorError
 
-    history, asked = settings.state_dir / "history.db", settings["paths.socket"]
-    there = history.exists() and os.path.exists(asked)  # noqa: PTH110 (as above)
-    if there and not os.access(history, os.R_OK) and not os.access(asked, os.W_OK):
+    history, socket = settings.state_dir / "history.db", settings["paths.socket"]
+    there = history.exists() and os.path.exists(socket)  # noqa: PTH110 (as above)
+    if there and not os.access(history, os.R_OK) and not os.access(socket, os.W_OK):
         how = "advisor.socket_mode = 438 in the site's dlqueue.toml lets everybody ask (INSTALL.md)"
-        raise AdvisorError(f"{asked} is not for this user: {how}")
+        raise AdvisorError(f"{socket} is not for this user: {how}")

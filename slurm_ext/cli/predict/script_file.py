@@ -34,8 +34,8 @@ def submission(script: str, args: tuple[str, ...]) -> "Submission":
         work_dir=os.getcwd(),  # noqa: PTH109 (pathlib is not needed for anything else)
         env=env,
     )
-    seen, cut = seen_script(text)
-    return replace(job, script=seen, script_truncated=cut)
+    head, cut = seen_script(text)
+    return replace(job, script=head, script_truncated=cut)
 
 
 def _text(script: str) -> str:

@@ -29,10 +29,10 @@ def run(args: argparse.Namespace, settings: "Settings", job: "Submission") -> in
     from slurm_ext.advisor.limits.rules import client_of
 
     axes = Axes(cores=args.cores, workers=args.workers, gpus=args.gpus, gpu_types=args.gpu_type)
-    source, known, run_time = _known(settings, job)
-    known = replace(known, family=scaling_family(settings))
+    source, context, run_time = _known(settings, job)
+    context = replace(context, family=scaling_family(settings))
     document = {"v": 1, "script": args.script, "source": source}
-    document |= table(job, known, axes, client_of(settings), run_time)
+    document |= table(job, context, axes, client_of(settings), run_time)
     if args.json:
         import json
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace, settings: "Settings", job: "Submission") -> in
 
 def table(
     job: "Submission",
-    known: "DecisionContext",
+    context: "DecisionContext",
     axes: Axes,
     client: "SlurmClient",
     run_time: dict[str, Any] | None = None,
@@ -57,15 +57,15 @@ def table(
     from slurm_ext.advisor.what_if.table_json import table_json
 
     options = options_of(job.script or "", job.argv[0])
-    known, machines, queue_why = _cluster(client, known, job)
+    context, machines, queue_why = _cluster(client, context, job)
     request = request_of(options)
-    drafted = completed(draft(job, known, request, axes, machines), run_time)
+    drafted = completed(draft(job, context, request, axes, machines), run_time)
     question = StartQuery(
         job=job,
         script=job.argv[0],
         written=drafted.written,
         request=request,
-        rules=known.rules,
+        rules=context.rules,
         options=options,
         machines=machines,
     )
@@ -83,11 +83,11 @@ def _known(
     from slurm_ext.advisor.what_if.runtime_estimates import runtime_json as said_of_run_time
     from slurm_ext.cli.predict.ask import asked
 
-    told = asked(settings, "what_if", job)
-    if told is not None and isinstance(told.get("known"), dict):
-        there = replace(settings, values={**settings.values, **told.get("policy", {})})
+    answer = asked(settings, "what_if", job)
+    if answer is not None and isinstance(answer.get("known"), dict):
+        there = replace(settings, values={**settings.values, **answer.get("policy", {})})
         try:
-            return "advisor", context_from_json(there, told["known"]), told.get("run_time")
+            return "advisor", context_from_json(there, answer["known"]), answer.get("run_time")
         except (KeyError, TypeError, ValueError):
             pass  # an advisor of another version: the file may still be there
     run_time = said_of_run_time(runtime_from_history(settings, job))
@@ -95,7 +95,7 @@ def _known(
 
 
 def _cluster(
-    client: "SlurmClient", known: "DecisionContext", job: "Submission"
+    client: "SlurmClient", context: "DecisionContext", job: "Submission"
 ) -> tuple["DecisionContext", ClusterNodes, str | None]:
     """The nodes and, where the advisor did not tell them, the rules; the reason where none."""
     from slurm_ext.advisor.limits.rules import read_rules
@@ -104,11 +104,11 @@ def _cluster(
     try:
         machines = machines_of(client.nodes(), job.partition)
     except SlurmError as error:
-        return known, ClusterNodes(), brief(error)
-    if known.rules is None:
+        return context, ClusterNodes(), brief(error)
+    if context.rules is None:
         with suppress(SlurmError):  # of sacctmgr, which not everybody may ask: no limits known
-            known = replace(known, rules=read_rules(client).rules_for(job))
-    return known, machines, None
+            context = replace(context, rules=read_rules(client).rules_for(job))
+    return context, machines, None
 
 
 def _timed(

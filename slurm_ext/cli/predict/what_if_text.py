@@ -20,46 +20,47 @@ _WORDS = {"cpus_per_task": "cpus-per-task", "num_workers": "workers"}
 Row = Mapping[str, Any]
 
 
-def show(said: Mapping[str, Any], *, plotted: bool) -> None:
+def show(answer: Mapping[str, Any], *, plotted: bool) -> None:
     """Print the document of `--what-if --json` for a person."""
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-    console.print(_table(said["rows"], str(said["script"])))
-    for line in lines(said):
+    console.print(_table(answer["rows"], str(answer["script"])))
+    for line in lines(answer):
         console.print(Text(line), soft_wrap=True)
     if plotted:
-        console.print(Text.from_ansi(plot(said["rows"])))
+        console.print(Text.from_ansi(plot(answer["rows"])))
 
 
-def lines(said: Mapping[str, Any]) -> Iterator[str]:
+def lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """The table's evidence, and what is unknown."""
-    written = next(row for row in said["rows"] if "written" in row["marks"])
-    yield from _evidence(said, written)
-    already = {said["queue_why"], None if said["level"] else written["rate_why"], None}
-    for row in said["rows"]:
+    written = next(row for row in answer["rows"] if "written" in row["marks"])
+    yield from _evidence(answer, written)
+    already = {answer["queue_why"], None if answer["level"] else written["rate_why"], None}
+    for row in answer["rows"]:
         remarks = _remarks(row, already)
         if remarks:
             yield f"{_shape(row)}: {'; '.join(remarks)}"
-    yield from (f"left out: {_shape(one)}: {one['why']}" for one in said["left_out"])
-    if not any("recommended" in row["marks"] for row in said["rows"]):
+    yield from (f"left out: {_shape(row)}: {row['why']}" for row in answer["left_out"])
+    if not any("recommended" in row["marks"] for row in answer["rows"]):
         yield "recommended: none of these"
     if written["next"]:
         yield f"next:      {written['next']} ({written['bottleneck']})"
-    yield f"dlqueue:   {_would(said)}"
+    yield f"dlqueue:   {_would(answer)}"
 
 
-def _evidence(said: Mapping[str, Any], written: Row) -> Iterator[str]:
-    if said["level"]:
-        emulated = "; the accelerator was emulated" if said["emulated"] else ""
-        runs = counted(said["runs"], "run") if said["runs"] else "other users' runs"
-        alone = "; without the jobs that want the same cores" if said.get("alone") else ""
-        yield f"samples/s: {runs}, {said['level']}{emulated}{alone}; 90 % intervals"
+def _evidence(answer: Mapping[str, Any], written: Row) -> Iterator[str]:
+    if answer["level"]:
+        emulated = "; the accelerator was emulated" if answer["emulated"] else ""
+        runs = counted(answer["runs"], "run") if answer["runs"] else "other users' runs"
+        alone = "; without the jobs that want the same cores" if answer.get("alone") else ""
+        yield f"samples/s: {runs}, {answer['level']}{emulated}{alone}; 90 % intervals"
     else:
         yield f"samples/s: unknown: {written['rate_why']}; a run with the probe would tell"
-    yield f"run time:  {_work(said)}"
-    if said["queue_why"]:
-        yield f"wait:      unknown: {said['queue_why']}"
-    if said["not_believed"]:
-        yield f"not believed: {counted(said['not_believed'], 'run')}, whose numbers cannot be true"
+    yield f"run time:  {_work(answer)}"
+    if answer["queue_why"]:
+        yield f"wait:      unknown: {answer['queue_why']}"
+    if answer["not_believed"]:
+        unbelieved = counted(answer["not_believed"], "run")
+        yield f"not believed: {unbelieved}, whose numbers cannot be true"
 
 
 def plot(rows: Sequence[Row]) -> str:
@@ -74,7 +75,7 @@ def plot(rows: Sequence[Row]) -> str:
     if len({row[axis] for row in same}) < 2:
         axis, word = "num_workers", "workers"
     best: dict[int, Row] = {}
-    for row in sorted(same, key=lambda one: float(one["samples_per_s"])):
+    for row in sorted(same, key=lambda row: float(row["samples_per_s"])):
         best[row[axis]] = row
     if len(best) < 2:
         return "(nothing to plot: fewer than two shapes are known)"
@@ -139,12 +140,12 @@ def _with_bounds(value: float | None, interval: Sequence[float] | None) -> str:
     return f"{number(value)} ({number(interval[0])} to {number(interval[1])})"
 
 
-def _work(said: Mapping[str, Any]) -> str:
-    work = said["work"]
-    if work is None and said.get("run_time"):
-        return f"{run_time(said['run_time'])}; in other shapes unknown: {said['work_why']}"
+def _work(answer: Mapping[str, Any]) -> str:
+    work = answer["work"]
+    if work is None and answer.get("run_time"):
+        return f"{run_time(answer['run_time'])}; in other shapes unknown: {answer['work_why']}"
     if work is None:
-        return f"unknown: {said['work_why']}"
+        return f"unknown: {answer['work_why']}"
     low, high = work["outside_s"]
     beside = duration(low) if duration(low) == duration(high) else f"{low:.0f} to {high:.0f} s"
     return (
@@ -153,17 +154,17 @@ def _work(said: Mapping[str, Any]) -> str:
     )
 
 
-def _would(said: Mapping[str, Any]) -> str:
+def _would(answer: Mapping[str, Any]) -> str:
     """The change that a submission as written meets, by the site's settings."""
-    if said["action"] != "change":
-        return f"would leave it as it is: {said['why']}"
-    shapes = zip(said["before"].items(), said["after"].values(), strict=True)
+    if answer["action"] != "change":
+        return f"would leave it as it is: {answer['why']}"
+    shapes = zip(answer["before"].items(), answer["after"].values(), strict=True)
     changes = ", ".join(f"{_WORDS[k]} {old} -> {new}" for (k, old), new in shapes if old != new)
-    return f"would change {changes}: {said['why']} (mode {said['mode']})"
+    return f"would change {changes}: {answer['why']} (mode {answer['mode']})"
 
 
-def _shape(one: Row) -> str:
-    kind = f" {one['gpu_type']}" if one["gpu_type"] else ""
-    gpus = [counted(one["gpus"], f"{kind} GPU".strip())] if one["gpus"] else []
-    parts = [counted(one["cpus_per_task"], "core"), counted(one["num_workers"], "worker"), *gpus]
+def _shape(row: Row) -> str:
+    kind = f" {row['gpu_type']}" if row["gpu_type"] else ""
+    gpus = [counted(row["gpus"], f"{kind} GPU".strip())] if row["gpus"] else []
+    parts = [counted(row["cpus_per_task"], "core"), counted(row["num_workers"], "worker"), *gpus]
     return ", ".join(parts)

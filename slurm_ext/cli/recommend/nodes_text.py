@@ -25,13 +25,13 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
     if document["shapes"]:
         yield from _chosen("cheapest:", document["cheapest"], NO_TIME)
         if document["likeliest"] is not None:
-            one = document["likeliest"]
-            yield f"likely:   {percent(one['chance'])} for {_shape(one)}"
+            shape = document["likeliest"]
+            yield f"likely:   {percent(shape['chance'])} for {_shape(shape)}"
         yield from _chosen("fastest: ", document["fastest"], NO_MONEY)
         yield from _next(document)
         front = document["front"]
-        for one in front[:MOST_SHOWN]:
-            yield f"front:    {_shape(one)}"
+        for shape in front[:MOST_SHOWN]:
+            yield f"front:    {_shape(shape)}"
         if len(front) > MOST_SHOWN:
             yield f"front:    {len(front) - MOST_SHOWN} more (--json, --html)"
     for name, why in document["left_out"].items():
@@ -52,8 +52,8 @@ def page(document: Mapping[str, Any]) -> str:
         caption="Shapes that no other one beats in both time and cost",
         row_name="shape",
         header=("shape", *HEADER[1:]),
-        rows=[_cells(one) for one in document["front"]],
-        remarks=[one for one in first[1:] if not one.startswith("front:")],
+        rows=[_cells(shape) for shape in document["front"]],
+        remarks=[line for line in first[1:] if not line.startswith("front:")],
         charts=charts,
     )
 
@@ -61,9 +61,9 @@ def page(document: Mapping[str, Any]) -> str:
 def chart(document: Mapping[str, Any]) -> Chart:
     """Each node type's shapes as points, and the Pareto front as a line."""
     by_node: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for one in document["shapes"]:
-        by_node[one["node"]].append(_point(one))
-    front = ChartSeries("front", [_point(one) for one in document["front"]], joined=True)
+    for shape in document["shapes"]:
+        by_node[shape["node"]].append(_point(shape))
+    front = ChartSeries("front", [_point(shape) for shape in document["front"]], joined=True)
     return Chart(
         form="points",
         about="Each point is a number of nodes of one type; below and left of the line is nothing.",
@@ -75,20 +75,20 @@ def chart(document: Mapping[str, Any]) -> Chart:
     )
 
 
-def _point(one: Shape) -> tuple[float, float]:
-    return log10(one["time_s"]), one["cost"]
+def _point(shape: Shape) -> tuple[float, float]:
+    return log10(shape["time_s"]), shape["cost"]
 
 
-def _cells(one: Shape) -> Sequence[str]:
+def _cells(shape: Shape) -> Sequence[str]:
     return (
-        f"{one['nodes']} x {one['node']}",
-        str(one["gpus"]),
-        f"{one['batch']:.4g}",
-        f"{one['samples_per_s']:.4g}",
-        seconds(one["time_s"]),
-        seconds(one["time_high_s"]),
-        f"{one['cost']:.4g}",
-        one["limit"],
+        f"{shape['nodes']} x {shape['node']}",
+        str(shape["gpus"]),
+        f"{shape['batch']:.4g}",
+        f"{shape['samples_per_s']:.4g}",
+        seconds(shape["time_s"]),
+        seconds(shape["time_high_s"]),
+        f"{shape['cost']:.4g}",
+        shape["limit"],
     )
 
 
@@ -103,29 +103,30 @@ def _goal(document: Mapping[str, Any]) -> str:
     return ", ".join(parts) or "no recommendation"
 
 
-def _chosen(word: str, one: Shape | None, why_none: str) -> Iterator[str]:
-    if one is None:
+def _chosen(word: str, shape: Shape | None, why_none: str) -> Iterator[str]:
+    if shape is None:
         yield f"{word} {why_none}"
         return
-    yield f"{word} {_shape(one)}"
-    yield f"on:       {one['rests_on']}"
+    yield f"{word} {_shape(shape)}"
+    yield f"on:       {shape['rests_on']}"
 
 
 def _next(document: Mapping[str, Any]) -> Iterator[str]:
     """The shape to measure before all the work goes to one."""
-    one, cheapest = document["trial"], document["cheapest"]
-    if one is not None:
-        why = f"{percent(one['chance'])} likely to be in time"
-        if one["saving"] is not None:
-            why += f" and cheaper, {percent(one['saving'])} cheaper to expect"
-        yield f"next:     a run of some minutes on {one['nodes']} x {one['node']} first: {why}"
+    trial, cheapest = document["trial"], document["cheapest"]
+    if trial is not None:
+        why = f"{percent(trial['chance'])} likely to be in time"
+        if trial["saving"] is not None:
+            why += f" and cheaper, {percent(trial['saving'])} cheaper to expect"
+        yield f"next:     a run of some minutes on {trial['nodes']} x {trial['node']} first: {why}"
     elif cheapest is not None and not cheapest["certain"]:
         yield "next:     a run of some minutes on the cheapest first: its interval is wide"
 
 
-def _shape(one: Shape) -> str:
+def _shape(shape: Shape) -> str:
     return (
-        f"{one['nodes']} x {one['node']} ({one['gpus']} GPUs, batch {one['batch']:.4g} each):"
-        f" {seconds(one['time_s'])} ({seconds(one['time_low_s'])} to"
-        f" {seconds(one['time_high_s'])}), cost {one['cost']:.4g}; {one['limit']} is its limit"
+        f"{shape['nodes']} x {shape['node']} ({shape['gpus']} GPUs, batch {shape['batch']:.4g}"
+        f" each): {seconds(shape['time_s'])} ({seconds(shape['time_low_s'])} to"
+        f" {seconds(shape['time_high_s'])}), cost {shape['cost']:.4g};"
+        f" {shape['limit']} is its limit"
     )

@@ -43,10 +43,10 @@ def recommended(args: argparse.Namespace) -> dict[str, Any]:
     if args.ranks is None or min(args.ranks, args.batch or 1, args.ranks_per_node or 1) < 1:
         raise UsageError("--spatial wants --ranks, and numbers from 1 on")
     net, cluster = _network(args), _cluster(args)
-    found = [asdict(one) for one in meshes(net, cluster, args.ranks, args.batch)]
+    rows = [asdict(cost) for cost in meshes(net, cluster, args.ranks, args.batch)]
     larger = fewest_ranks(net.resized(tuple(2 * size for size in net.sizes)), cluster)
     document = {"v": 1, "job": str(args.spatial), "sizes": list(net.sizes), "ranks": args.ranks}
-    document |= {"recommendation": found[0] if found else None, "others": found[1:]}
+    document |= {"recommendation": rows[0] if rows else None, "others": rows[1:]}
     return {**document, "larger": None if larger is None else asdict(larger)}
 
 
@@ -96,12 +96,12 @@ def _volume(text: str, net: NetworkProfile) -> tuple[int, ...]:
 
 
 def _cluster(args: argparse.Namespace) -> ClusterProfile:
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if args.rank_mem_mib is not None:
-        given["memory_bytes"] = args.rank_mem_mib * 2.0**20
+        values["memory_bytes"] = args.rank_mem_mib * 2.0**20
     if args.ranks_per_node is not None:
-        given["ranks_per_node"] = args.ranks_per_node
-    return ClusterProfile(**given)
+        values["ranks_per_node"] = args.ranks_per_node
+    return ClusterProfile(**values)
 
 
 def _mesh(mesh: Mapping[str, Any]) -> str:

@@ -17,8 +17,8 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
     for what in document["missing"]:
         yield f"missing:  {what}"
     yield from _seen(document)
-    for one in document["others"][:MOST_SHOWN]:
-        yield f"other:    {_packing(one)}"
+    for other in document["others"][:MOST_SHOWN]:
+        yield f"other:    {_packing(other)}"
     if best is not None and best["ranks_per_gpu"] > 1:
         yield (
             f"next:     RANKS_PER_GPU={best['ranks_per_gpu']} sbatch ranks.sbatch (job_templates/),"
@@ -40,13 +40,14 @@ def _seen(document: Mapping[str, Any]) -> Iterator[str]:
     runs = document["runs"]
     if not runs:
         return
-    named = ", ".join(str(one["job_id"]) for one in runs[:MOST_SHOWN])
+    named = ", ".join(str(run["job_id"]) for run in runs[:MOST_SHOWN])
     more = f" and {len(runs) - MOST_SHOWN} more" if len(runs) > MOST_SHOWN else ""
     yield f"on:       {len(runs)} runs, {document['level']} (jobs {named}{more})"
     profile = document["profile"]
     if profile is not None:
-        held = profile["fixed_bytes"] / 2**30
+        fixed_gib = profile["fixed_bytes"] / 2**30
         yield (
             f"measured: a step of {profile['batch']} samples takes {1e3 * profile['host_s']:.4g} ms"
-            f" of the host and {1e3 * profile['kernel_s']:.4g} ms of the GPU; {held:.3g} GiB a rank"
+            f" of the host and {1e3 * profile['kernel_s']:.4g} ms of the GPU;"
+            f" {fixed_gib:.3g} GiB a rank"
         )

@@ -52,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
         plots.require()
     _check_jobs(args, form, args.users or settings["report.users"])
     site = Path(settings["report.templates"]) if settings["report.templates"] else None
-    with _progress() as told:
-        report, pages = _asked(args, settings, told)
-        told("writing")
+    with _progress() as progress:
+        report, pages = _asked(args, settings, progress)
+        progress("writing")
         text, faults = written(report, form, site, pages)
     for fault in faults:
         print(f"dlqueue report: {fault}", file=sys.stderr)
@@ -95,7 +95,7 @@ def _opened(args: argparse.Namespace, settings: "Settings") -> "History":
 
 
 def _asked(
-    args: argparse.Namespace, settings: "Settings", told: Callable[[str], None]
+    args: argparse.Namespace, settings: "Settings", progress: Callable[[str], None]
 ) -> "tuple[Report, dict[int, str]]":
     """The report, and links to the pages of its jobs, which are written."""
     from slurm_ext.core.errors import UsageError
@@ -112,13 +112,13 @@ def _asked(
             until_s=until_s,
             account=args.account,
             users=args.users,
-            progress=told,
+            progress=progress,
         )
         if args.jobs is None:
             return report, {}
         from slurm_ext.cli.report.job_pages import write_pages
 
-        return report, write_pages(history, report, args.output, args.jobs, told)
+        return report, write_pages(history, report, args.output, args.jobs, progress)
 
 
 def _format(args: argparse.Namespace) -> str:

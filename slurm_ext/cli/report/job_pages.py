@@ -19,14 +19,14 @@ _OURS = re.compile(r"\d+\.html")
 
 
 def write_pages(
-    history: History, report: Report, output: Path, most: int, told: Callable[[str], None]
+    history: History, report: Report, output: Path, most: int, progress: Callable[[str], None]
 ) -> dict[int, str]:
     """Write those of the first `most` jobs; the links to them from `output`. Raises InputError."""
     folder = output.with_name(f"{output.stem}-jobs")
     _emptied(folder)
     links = {}
     for job_id in listed(report)[:most]:
-        told(f"job {job_id}")
+        progress(f"job {job_id}")
         try:
             document = {**explained(history, str(job_id)), "queue": None, "running": None}
         except HistoryError:

@@ -20,20 +20,20 @@ def first_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return advice_of(record)
 
 
-def advice(own: str, document: dict[str, Any], found: Sequence[Mapping[str, Any]]) -> str | None:
+def advice(own: str, document: dict[str, Any], causes: Sequence[Mapping[str, Any]]) -> str | None:
     """The first of `found` as a clause; None where there is none.
 
     Where it is about workers, the history may know how many: `num_workers 0 -> 4 would give about
     110 samples/s`.
     """
-    if not found:
+    if not causes:
         return None
-    counted = _counted(own, document) if "workers" in found[0]["action"] else None
+    counted = _counted(own, document) if "workers" in causes[0]["action"] else None
     if counted is not None:
         return counted
     from slurm_ext.cli.common.advice_text import clause
 
-    return clause(found[0])
+    return clause(causes[0])
 
 
 def _counted(own: str, document: dict[str, Any]) -> str | None:

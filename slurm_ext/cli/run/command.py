@@ -126,10 +126,10 @@ def _tell(own: str, number: int | None, document: dict[str, Any], *, as_json: bo
     from slurm_ext.cli.run.advice import advice, first_of
     from slurm_ext.cli.run.end_line import end_json, end_line
 
-    found = first_of(document)
-    clause = advice(own, document, found)
-    told = end_json(number, document, clause, found) if as_json else None
-    line = f"{told or end_line(number, document, clause)}\n"
+    causes = first_of(document)
+    clause = advice(own, document, causes)
+    end = end_json(number, document, clause, causes) if as_json else None
+    line = f"{end or end_line(number, document, clause)}\n"
     try:
         os.write(2, line.encode(sys.stderr.encoding or "utf-8", "backslashreplace"))
     except OSError:

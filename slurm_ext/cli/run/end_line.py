@@ -11,7 +11,7 @@ WAITED = 0.1  # of the loop's time: less is not worth a word
 
 
 def end_json(
-    number: int | None, document: dict[str, Any], advice: str | None, found: list[dict[str, Any]]
+    number: int | None, document: dict[str, Any], advice: str | None, causes: list[dict[str, Any]]
 ) -> str:
     """JSON: run (number; null: not kept), samples_per_s, waited_share, advice, probe, stalls.
 
@@ -27,15 +27,15 @@ def end_json(
     waited = waited_share(document["record"]["probe"]["summaries"])
     body = {"v": 1, "run": number, "samples_per_s": rate, "waited_share": waited}
     stalls = stalls_of_summaries(document["record"]["probe"]["summaries"])
-    more = {"advice": advice, "all_advice": found, "probe": probe, "stalls": stalls}
+    more = {"advice": advice, "all_advice": causes, "probe": probe, "stalls": stalls}
     return json.dumps({**body, **more})
 
 
 def end_line(number: int | None, document: dict[str, Any], advice: str | None) -> str:
     """`dlqueue: 512 samples/s with 2 workers, 38 % of it waiting for data; ...explain 12`."""
     kept = f"dlqueue explain {number}" if number else "not kept: no room for it on the disk"
-    told = ", ".join(_parts(document["record"]))
-    return f"dlqueue: {'; '.join(filter(None, (told, advice, kept)))}"
+    text = ", ".join(_parts(document["record"]))
+    return f"dlqueue: {'; '.join(filter(None, (text, advice, kept)))}"
 
 
 def _parts(record: dict[str, Any]) -> Iterator[str]:

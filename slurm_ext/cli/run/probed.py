@@ -31,11 +31,11 @@ class Watched:
         self._began_s, self._clock_s = time.time(), time.monotonic()
         before = os.environ.get("PYTHONPATH")
         path = f"{PROBE_SITE}:{before}" if before else PROBE_SITE
-        asked = {"DLQUEUE_AUTOTUNE": "1"}
+        wishes = {"DLQUEUE_AUTOTUNE": "1"}
         if workers is not None:
-            asked["DLQUEUE_NUM_WORKERS"] = str(workers)
+            wishes["DLQUEUE_NUM_WORKERS"] = str(workers)
         ours = {"DLQUEUE_RUN_DIR": self.run_dir, "PYTHONPATH": path}
-        self.env = {**asked, **os.environ, **ours}  # a word of the user's own comes first
+        self.env = {**wishes, **os.environ, **ours}  # a word of the user's own comes first
 
     def __enter__(self) -> Self:
         return self

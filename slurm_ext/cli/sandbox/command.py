@@ -148,7 +148,7 @@ def _spec(args: argparse.Namespace) -> "SandboxSpec":
     from slurm_ext.core.units import parse_memory
     from slurm_ext.sandbox import SandboxSpec
 
-    given = settings_of(args.config)
+    overrides = settings_of(args.config)
     try:
         mem_mib = parse_memory(args.memory) // 2**20
     except ValueError as error:
@@ -169,7 +169,7 @@ def _spec(args: argparse.Namespace) -> "SandboxSpec":
         backup=args.backup,
         state_on_tmpfs=args.tmpfs,
         private=not args.for_all,
-        settings=play.settings(given) if args.dlqueue else given,
+        settings=play.settings(overrides) if args.dlqueue else overrides,
     )
 
 

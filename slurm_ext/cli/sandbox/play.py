@@ -22,9 +22,9 @@ SETTINGS = {
 """It acts on everything at once; a live cluster starts in shadow mode (INSTALL.md)."""
 
 
-def settings(given: Mapping[str, Any]) -> dict[str, Any]:
+def settings(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a sandbox that acts and measures from the first job on, as the demo does."""
-    return {**SETTINGS, **given}
+    return {**SETTINGS, **overrides}
 
 
 def put_examples(root: Path) -> Path | None:

@@ -34,7 +34,7 @@ def summary_of(comment: str) -> dict[str, Mapping[str, Any]]:
         nodes = json.loads(plain)["nodes"]
     except (binascii.Error, zlib.error, ValueError, KeyError, TypeError, RecursionError) as error:
         raise NoSummaryError(repr(error)) from None
-    if not isinstance(nodes, dict) or not all(isinstance(one, dict) for one in nodes.values()):
+    if not isinstance(nodes, dict) or not all(isinstance(node, dict) for node in nodes.values()):
         raise NoSummaryError("nodes is no object of objects")
     return nodes
 

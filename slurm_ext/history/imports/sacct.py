@@ -68,9 +68,9 @@ def records_of(
     times, state = _times(line, zone), line["State"].split(" ", 1)[0]
     nodes = names(_nodes(line)) or ("",)
     try:
-        summary, said = summary_of(line.get("AdminComment") or ""), None
+        summary, comment = summary_of(line.get("AdminComment") or ""), None
     except NoSummaryError:
-        summary, said = {}, NOT_READ
+        summary, comment = {}, NOT_READ
     allocation = _allocation(line, len(nodes))
     base = {
         "times": times,
@@ -92,7 +92,7 @@ def records_of(
             "counters": [*(counters_of(summary.get(node)) if summary else used), *energy],
         }
         for node in nodes
-    ], said
+    ], comment
 
 
 def _identity(line: Mapping[str, str], cluster: str) -> Record:
@@ -127,8 +127,8 @@ def _times(line: Mapping[str, str], zone: tzinfo | None) -> Record:
 
 
 def _nodes(line: Mapping[str, str]) -> str:
-    found = line.get("NodeList", "")
-    return "" if found in _NONE else found
+    nodes = line.get("NodeList", "")
+    return "" if nodes in _NONE else nodes
 
 
 def _three(line: Mapping[str, str]) -> str:
@@ -171,8 +171,8 @@ def _whole(text: str, name: str) -> int:
 
 
 def _outcome(state: str) -> str:
-    known = _ENDS.get(state, state)
-    return known if known in Outcome.__members__ else Outcome.UNKNOWN.value
+    end = _ENDS.get(state, state)
+    return end if end in Outcome.__members__ else Outcome.UNKNOWN.value
 
 
 def _exit(text: str) -> Record:
@@ -185,10 +185,10 @@ def _exit(text: str) -> Record:
 
 def _cpu_time(text: str, nodes: int) -> list[Record]:
     """TotalCPU, [days-[hours:]]minutes:seconds; none where Slurm gathered none."""
-    found = _CPU_TIME.fullmatch(text)
-    if found is None:
+    match = _CPU_TIME.fullmatch(text)
+    if match is None:
         return []
-    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
     total_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     if total_s == 0:  # JobAcctGatherType=none says so of every job
         return []

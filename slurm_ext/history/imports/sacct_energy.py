@@ -29,13 +29,13 @@ def counters_of(line: Mapping[str, str], nodes: int) -> list[dict[str, Any]]:
 
 def _said(line: Mapping[str, str]) -> list[tuple[str, str]]:
     """The exact one before what sacct rounded; AllocTRES where a file has neither column."""
-    told = [(name, line.get(name, "").strip()) for name in (COLUMN, ROUNDED)]
+    columns = [(name, line.get(name, "").strip()) for name in (COLUMN, ROUNDED)]
     in_tres = parse_tres(line.get("AllocTRES") or "").get("energy", "")
-    return [(name, text) for name, text in (*told, ("AllocTRES energy", in_tres)) if text]
+    return [(name, text) for name, text in (*columns, ("AllocTRES energy", in_tres)) if text]
 
 
 def _joules(text: str, name: str) -> float:
-    found = _JOULES.fullmatch(text)
-    if found is None:
+    match = _JOULES.fullmatch(text)
+    if match is None:
         raise ValueError(f"{name} is {text!r}: expected joules, such as 12345678 or 12.35M")
-    return float(found[1]) * _THOUSANDS[found[2]]
+    return float(match[1]) * _THOUSANDS[match[2]]

@@ -51,8 +51,8 @@ def action_files(folder: Path) -> list[Path]:
     """The ledger's files, oldest day first; whatever else lies there is not looked at."""
     if not folder.is_dir():
         return []
-    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
-    return sorted((p for p in found if p.is_file() and not p.is_symlink()), key=_day)
+    paths = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    return sorted((p for p in paths if p.is_file() and not p.is_symlink()), key=_day)
 
 
 def record_actions(history: History, path: Path, *, now_s: float) -> JournalReport:
@@ -121,11 +121,11 @@ def _row(move: Action) -> tuple[Any, ...]:
     values = {name: getattr(move, name) for name in _COLUMNS}
     values["before"], values["after"] = json.dumps(move.before), json.dumps(move.after)
     return tuple(
-        one.encode("utf-8", "backslashreplace").decode() if isinstance(one, str) else one
-        for one in values.values()
+        value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+        for value in values.values()
     )
 
 
 def _told(row: dict[str, Any]) -> dict[str, Any]:
-    told = {name: row[name] for name in _COLUMNS}
-    return {**told, "before": json.loads(row["before"]), "after": json.loads(row["after"])}
+    values = {name: row[name] for name in _COLUMNS}
+    return {**values, "before": json.loads(row["before"]), "after": json.loads(row["after"])}

@@ -53,19 +53,19 @@ def quarantine(
 ) -> None:
     """Note why `path` is unreadable, then move it, whatever it is, out of the spool's way."""
     try:
-        found = path.lstat()
+        info = path.lstat()
     except FileNotFoundError:
         return  # another ingester was quicker
-    name = f"{_PLAIN.sub('_', path.name)[:120]}-{found.st_ino}-{found.st_mtime_ns}"
-    size_bytes = min(found.st_size, 512 * found.st_blocks)  # on the disk: a sparse giant is small
+    name = f"{_PLAIN.sub('_', path.name)[:120]}-{info.st_ino}-{info.st_mtime_ns}"
+    size_bytes = min(info.st_size, 512 * info.st_blocks)  # on the disk: a sparse giant is small
     uid = _uid_in(path)
     with history.transaction() as conn:
         gone = note_quarantined(conn, name, str(path), reason, sha256, size_bytes, now_s, uid)
     _move(path, history.path.parent / "aside", name)
-    for each in gone:
+    for path_ in gone:
         for folder in (history.path.parent / "aside", path.parent / ".aside"):
             with suppress(OSError):  # it is a line of a journal, was taken away, or is a folder
-                (folder / each).unlink()
+                (folder / path_).unlink()
 
 
 def _drop(

@@ -49,8 +49,8 @@ def refuse_others(db: "Database", table: str) -> None:
 def checked_tables(db: "Database") -> list[str]:
     """Tables whose columns refuse values of another type."""
     named = "type = 'trigger' AND name = tbl_name || '_insert_types'"
-    found = db.execute(f"SELECT tbl_name FROM sqlite_master WHERE {named}").fetchall()
-    return [table for (table,) in found]
+    tables = db.execute(f"SELECT tbl_name FROM sqlite_master WHERE {named}").fetchall()
+    return [table for (table,) in tables]
 
 
 def drop_checks(db: "Database", table: str) -> None:

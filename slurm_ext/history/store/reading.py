@@ -36,27 +36,27 @@ def check_size(path: Path) -> None:
     SQLite would take some of the latter for a new database.
     """
     try:
-        found = path.stat()
+        info = path.stat()
     except FileNotFoundError:
         raise NoHistoryError(f"{path} does not exist yet; `dlqueue serve` creates it") from None
     except OSError as error:
         raise HistoryError(f"{path} cannot be reached: {error.strerror}") from None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(info.st_mode):
         raise HistoryError(f"{path} is no file; move it away, or set paths.state_dir")
     if not os.access(path, os.R_OK):
         raise HistoryError(f"{path} is not for this user; root, its owner and group may read it")
-    if 0 < found.st_size < _SMALLEST_PAGE:
+    if 0 < info.st_size < _SMALLEST_PAGE:
         raise HistoryError(f"{path} is truncated; move it away with its -wal and restore a backup")
 
 
 def check_ours(conn: sqlite3.Connection, path: Path) -> None:
     """Raises HistoryError unless the file is dlqueue's and has tables."""
     with explaining(path):
-        (found,) = conn.execute("PRAGMA application_id").fetchone()
+        (application,) = conn.execute("PRAGMA application_id").fetchone()
         (tables,) = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if not tables:
         raise NoHistoryError(f"{path} is empty yet; `dlqueue serve` sets it up")
-    if found != APPLICATION_ID:
+    if application != APPLICATION_ID:
         raise HistoryError(f"{path} is not dlqueue's history; check paths.state_dir")
 
 
