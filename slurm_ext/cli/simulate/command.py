@@ -38,6 +38,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
         "seeds",
         "jobs",
         "qos",
+        "associations",
         "mtbf_days",
         "repair_hours",
         "on_failure",
@@ -109,7 +110,7 @@ def _queue_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="whose priorities and backfill multifactor has; without --nodes, its nodes and"
-        " partitions (a job's vc) for all policies",
+        " partitions (a job's vc) for all policies; its preemption is replayed, too",
     )
     group.add_argument(
         "--reservations",
@@ -132,6 +133,13 @@ def _site_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="keep the limits of QOS (a job's qos): what `sacctmgr -P show qos` prints, or a file"
         " of `sacctmgr dump`",
+    )
+    group.add_argument(
+        "--associations",
+        type=Path,
+        metavar="FILE",
+        help="keep the limits of accounts and users: what `sacctmgr -P show assoc tree` prints, or"
+        " a file of `sacctmgr dump`",
     )
     group.add_argument(
         "--node-counts",
@@ -157,7 +165,7 @@ def _site_options(parser: argparse.ArgumentParser) -> None:
         "--checkpoint-minutes",
         type=float,
         metavar="M",
-        help="how often jobs save their work (never: they begin anew)",
+        help="how often jobs save their work, for when they are stopped (never: they begin anew)",
     )
 
 

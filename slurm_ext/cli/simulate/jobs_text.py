@@ -118,7 +118,7 @@ class JobsReplayed:
                 yield f"{result.policy}: mean JCT {ahead} than {first.policy}"
 
     def _losses(self, result: ReplayResult) -> Iterator[str]:
-        """Jobs that did not complete, by why, and the work that ended with nodes."""
+        """Jobs that did not complete, by why, and the work that was lost with them."""
         found = defaultdict[str, list[str]](list)
         for place, why in sorted(result.unfinished.items()):
             found[why].append(self.jobs[place])
@@ -126,7 +126,7 @@ class JobsReplayed:
             yield f"{result.policy}: {counted(len(jobs), 'job')} {why} ({named(jobs)})"
         if result.lost_gpu_s:
             share = result.lost_gpu_s / result.used_gpu_s
-            hours = f"{result.lost_gpu_s / 3600:,.1f} GPU-hours of work lost with nodes"
+            hours = f"{result.lost_gpu_s / 3600:,.1f} GPU-hours of work lost"
             yield f"{result.policy}: {hours}, {share:.1%} of the time that GPUs were in use"
 
     def _ranges(self) -> Iterator[str]:

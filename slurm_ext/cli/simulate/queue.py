@@ -157,6 +157,8 @@ def _replay(
         scheduling=look,
         limits=site.limits,
         outages=site.outages,
+        preemption=site.preemption,
+        saves_s=site.saves_s,
         progress=lambda jobs: progress.update(task, completed=jobs),
     )
     progress.update(task, completed=len(trace))

@@ -1,4 +1,4 @@
-"""Options of a site: limits of its QOS and partitions, and nodes that come and go."""
+"""Options of a site: limits, preemption, and nodes that come and go."""
 
 import argparse
 from collections.abc import Iterator, Mapping
@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from math import inf
 
 from slurm_ext.cli.simulate.command import check
+from slurm_ext.cli.simulate.site_limits import limits_of, not_enforced
 from slurm_ext.core.errors import UsageError
-from slurm_ext.simulate.limits.limited_trace import LimitedTrace, Limits, with_usual_qos
-from slurm_ext.simulate.limits.qos_file import read_qos
+from slurm_ext.simulate.limits.limited_trace import LimitedTrace
+from slurm_ext.simulate.limits.site_limits import Limits, with_usual
 from slurm_ext.simulate.outages.failures import Failures
 from slurm_ext.simulate.outages.node_counts import check_counts, read_node_counts
 from slurm_ext.simulate.outages.outages import Outages
-from slurm_ext.simulate.planning.slurm_conf import global_values
+from slurm_ext.simulate.planning.preemption_conf import BY_QOS, PreemptionConf, read_preemption
 from slurm_ext.simulate.queue.cluster import Cluster, within_partitions
 from slurm_ext.simulate.queue.rooms import partitions_of
 from slurm_ext.simulate.trace.columns import Trace
@@ -21,8 +22,7 @@ from slurm_ext.simulate.trace.times import zone_of
 DAY_S, HOUR_S, MINUTE_S = 86400.0, 3600.0, 60.0
 REPAIR_HOURS = 24.0
 REQUEUE = "requeue"
-ENFORCING = {"limits", "safe", "all"}
-OF_FAILURES = ("repair_hours", "on_failure", "checkpoint_minutes")
+OF_FAILURES = ("repair_hours", "on_failure")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,57 +31,59 @@ class Site:
 
     limits: Limits | None
     outages: Outages | None
+    preemption: PreemptionConf | None
+    saves_s: float = inf  # how often jobs save their work
 
     def within(self, trace: Trace, cluster: Cluster) -> Trace:
         """The trace without the jobs that a limit never lets start. Raises InputError."""
         trace = within_partitions(trace, cluster)
         if self.limits is None:
             return trace
-        return LimitedTrace(with_usual_qos(trace, self.limits), self.limits).within()
+        return LimitedTrace(with_usual(trace, self.limits), self.limits).within()
 
     @property
     def priorities(self) -> Mapping[str, float] | None:
         """Priorities of the QOS; None: they are not known."""
-        return None if self.limits is None else self.limits.table.priorities()
+        table = self.limits.table if self.limits else None
+        return None if table is None else table.priorities()
 
     def notes(self, args: argparse.Namespace) -> Iterator[str]:
         """Remarks without which the figures would mislead."""
         if self.limits is not None:
             yield from (f"{name} is not replayed" for name in self.limits.not_kept())
-        yield from _not_enforced(args)
+        if self.preemption is not None:
+            yield from (f"{name} is not replayed" for name in self.preemption.left_out)
+            if self.preemption.by == BY_QOS and args.qos is None:
+                yield f"PreemptType={BY_QOS} is not replayed without --qos"
+        if self.limits is not None and any(one.sums or one.each for one, _ in self.limits.sets()):
+            yield from not_enforced(args)
 
     def only_planned(self) -> bool:
         """True if only a planning queue can replay it."""
-        return self.limits is not None or self.outages is not None
+        return any(one is not None for one in (self.limits, self.outages, self.preemption))
 
 
 def site_of(args: argparse.Namespace, cluster: Cluster) -> Site:
     """Read the files of the options. Raises UsageError and InputError."""
-    return Site(limits=_limits(args, cluster), outages=_outages(args, cluster))
+    preemption = _preemption(args, cluster)
+    outages = _outages(args, cluster)
+    check("--checkpoint-minutes", args.checkpoint_minutes, 0.1, 1e6)
+    stops = args.mtbf_days is not None or preemption is not None
+    if args.checkpoint_minutes is not None and not stops:
+        raise UsageError("--checkpoint-minutes says nothing where no job is stopped: --mtbf-days")
+    return Site(
+        limits=limits_of(args, cluster),
+        outages=outages,
+        preemption=preemption,
+        saves_s=inf if args.checkpoint_minutes is None else args.checkpoint_minutes * MINUTE_S,
+    )
 
 
-def _not_enforced(args: argparse.Namespace) -> Iterator[str]:
-    """A note where the site's Slurm would not keep the limits that are replayed."""
-    if args.qos is None or args.slurm_conf is None:
-        return
-    words = global_values(args.slurm_conf).get("accountingstorageenforce", "none").lower()
-    if not ENFORCING & {word.strip() for word in words.split(",")}:
-        yield f"AccountingStorageEnforce={words}: Slurm itself would not keep the limits of --qos"
-
-
-def _limits(args: argparse.Namespace, cluster: Cluster) -> Limits | None:
-    if args.qos is None:
+def _preemption(args: argparse.Namespace, cluster: Cluster) -> PreemptionConf | None:
+    """The preemption of --slurm-conf; virtual clusters of a trace have none."""
+    if args.slurm_conf is None or cluster.vcs:
         return None
-    if cluster.vcs:
-        raise UsageError("--qos: its limits are of one cluster: --nodes, or --slurm-conf's nodes")
-    of_partition: dict[str, str] = {}
-    if cluster.layout is not None:
-        named = cluster.layout.partitions
-        of_partition = {name: one.qos for name, one in named.items() if one.qos}
-        if cluster.layout.usual in of_partition:
-            of_partition[""] = of_partition[cluster.layout.usual]
-    table = read_qos(args.qos)
-    return Limits(table=table, of_partition=of_partition, cpus=args.count == "cpus")
+    return read_preemption(args.slurm_conf)
 
 
 def _outages(args: argparse.Namespace, cluster: Cluster) -> Outages | None:
@@ -97,17 +99,14 @@ def _outages(args: argparse.Namespace, cluster: Cluster) -> Outages | None:
 def _failures(args: argparse.Namespace) -> Failures | None:
     check("--mtbf-days", args.mtbf_days, 0.01, 1e6)
     check("--repair-hours", args.repair_hours, 0.0, 1e6)
-    check("--checkpoint-minutes", args.checkpoint_minutes, 0.1, 1e6)
     if args.mtbf_days is None:
         for name in OF_FAILURES:
             if getattr(args, name) is not None:
                 raise UsageError(f"--{name.replace('_', '-')} says nothing without --mtbf-days")
         return None
-    saves = args.checkpoint_minutes
     repair_hours = REPAIR_HOURS if args.repair_hours is None else args.repair_hours
     return Failures(
         between_s=args.mtbf_days * DAY_S,
         repair_s=repair_hours * HOUR_S,
         requeues=(args.on_failure or REQUEUE) == REQUEUE,
-        saves_s=inf if saves is None else saves * MINUTE_S,
     )

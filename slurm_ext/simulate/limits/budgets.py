@@ -1,8 +1,10 @@
 """Sums of what runs and of what is submitted, as limits count them; one object a replay."""
 
 from collections.abc import Sequence
+from math import inf
 
-from slurm_ext.simulate.limits.claims import Claim
+from slurm_ext.simulate.limits.claims import Claim, MinutesTest
+from slurm_ext.simulate.limits.meters import Metering, MinuteMeters
 
 FREE = Claim()
 
@@ -10,16 +12,35 @@ FREE = Claim()
 class Budgets:
     """Sums of one replay. Jobs are numbers, claims are by job."""
 
-    def __init__(self, claims: Sequence[Claim], of: Sequence[int], counters: int) -> None:
-        """`of`: the place in `claims` of each job's claim."""
+    def __init__(
+        self,
+        claims: Sequence[Claim],
+        of: Sequence[int],
+        counters: int,
+        *,
+        half_lives_s: Sequence[float] = (),
+        metering: Metering | None = None,
+        limit_s: Sequence[float] = (),
+    ) -> None:
+        """`of`: the place in `claims` of each job's claim; the rest: where minutes are counted."""
         self.claims, self.of = claims, of
+        self.now_s = 0.0
+        self.period_s = metering.period_s if metering and half_lives_s else inf
         self._sums = [0] * counters
+        self._meters, self._limit_s = MinuteMeters(half_lives_s), limit_s
+        self._until: dict[int, float] = {}  # running jobs: the ends of their time limits
 
     def blocker(self, claim: int) -> int | None:
-        """The counter that keeps jobs of a claim back now; None: they may start."""
+        """The counter that keeps jobs of a claim back now; None: they may start.
+
+        A meter that has no minutes left is a number below 0.
+        """
         for test in self.claims[claim].starts:
             if self._sums[test.counter] + test.adds > test.most:
                 return test.counter
+        for minutes in self.claims[claim].minutes:
+            if self._used_up(minutes) or self._unsafe(minutes):
+                return ~minutes.meter
         return None
 
     def refusal(self, job: int) -> str:
@@ -29,6 +50,11 @@ class Budgets:
                 return test.why
         return ""
 
+    def exhausted(self, job: int) -> str:
+        """The used-up minutes for which Slurm ends a running job; empty: it may go on."""
+        minutes = self.claims[self.of[job]].minutes
+        return next((one.why for one in minutes if self._used_up(one)), "")
+
     def submitted(self, job: int, times: int = 1) -> None:
         """Count a job from now on; with -1, no more."""
         for counter, adds in self.claims[self.of[job]].submitted:
@@ -36,10 +62,30 @@ class Budgets:
 
     def runs(self, job: int, times: int = 1) -> Sequence[tuple[int, int]]:
         """Count a job as running from now on; with -1, no more. Says what has changed."""
-        changed = self.claims[self.of[job]].running
-        for counter, adds in changed:
+        claim = self.claims[self.of[job]]
+        for counter, adds in claim.running:
             self._sums[counter] += adds * times
-        return changed
+        if not claim.metered:
+            return claim.running
+        if times > 0:
+            self._until[job] = self.now_s + self._limit_s[job]
+        for meter, adds in claim.metered:
+            self._meters.hold(meter, adds * times, self._until[job], self.now_s)
+        return [*claim.running, *((~meter, adds) for meter, adds in claim.metered)]
+
+    def is_metered(self, job: int) -> bool:
+        """True if minutes of the job count against a limit of its own."""
+        return bool(self.claims[self.of[job]].minutes)
+
+    def _used_up(self, test: MinutesTest) -> bool:
+        return self._meters.used_s(test.meter, self.now_s) >= test.most_s
+
+    def _unsafe(self, test: MinutesTest) -> bool:
+        """True if the job might need minutes that others have had, or may still have."""
+        if not test.asks_s:
+            return False
+        had_s = self._meters.used_s(test.meter, self.now_s)
+        return had_s + self._meters.to_come_s(test.meter, self.now_s) + test.asks_s > test.most_s
 
 
 def unlimited(jobs: int) -> Budgets:

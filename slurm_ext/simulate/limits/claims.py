@@ -1,34 +1,24 @@
-"""Claims of jobs on the limits of their QOS; jobs that are alike there share one."""
+"""Claims of jobs on limits; jobs that are alike there share one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from slurm_ext.simulate.limits.qos import (
+from slurm_ext.simulate.limits.held import Held, HeldLimits, LimitedJob
+from slurm_ext.simulate.limits.limit import (
+    GROUP_MINUTES,
+    JOB_MINUTES,
     JOBS,
-    OVER_PARTITION,
     SUBMITTED,
     SUMS,
     WALL,
-    Limit,
-    Qos,
-    QosTable,
-    in_force,
     written,
 )
+from slurm_ext.simulate.limits.meters import Metering
 
 WAITS = "would wait for ever"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitedJob:
-    """A job, as far as limits look at it; `counts`: by the names of TRES."""
-
-    qos: str
-    partition: str
-    user: str
-    account: str
-    counts: tuple[tuple[str, int], ...]
+REFUSED = "refused"
+ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +32,16 @@ class LimitTest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MinutesTest:
+    """Minutes of a TRES that are not used up: `asks_s` of them for a job that may use its limit."""
+
+    meter: int
+    most_s: float
+    asks_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """`never`: why no such job ever starts (empty: it may); `most_s`: of its time limit."""
 
@@ -49,83 +49,112 @@ class Claim:
     submits: tuple[LimitTest, ...] = ()
     running: tuple[tuple[int, int], ...] = ()  # (counter, what it adds while it runs)
     submitted: tuple[tuple[int, int], ...] = ()  # the same, from its submission to its end
+    minutes: tuple[MinutesTest, ...] = ()
+    metered: tuple[tuple[int, int], ...] = ()  # (meter, what it adds while it runs)
     never: str = ""
     most_s: float = inf
     too_long: str = ""
 
 
 class ClaimBook:
-    """Claims of one site's jobs, and the numbers of their counters."""
+    """Claims of one site's jobs, and the numbers of their counters and meters."""
 
-    def __init__(self, table: QosTable, of_partition: Mapping[str, str]) -> None:
-        """`of_partition`: the QOS of partitions that have one."""
-        self._table, self._of_partition = table, of_partition
-        self._counters: dict[tuple[str, str, str, str], int] = {}
+    def __init__(self, held: HeldLimits, metering: Metering) -> None:
+        self._held, self._metering = held, metering
+        self._counters: dict[tuple[str, ...], int] = {}
+        self._meters: dict[tuple[str, ...], int] = {}
+        self.half_lives_s: list[float] = []  # of the meters
 
     def __len__(self) -> int:
         """Counters so far."""
         return len(self._counters)
 
     def claim(self, job: LimitedJob) -> Claim:
-        """Return a job's claim. Raises KeyError where the table lacks its QOS."""
-        both = self._qos_of(job)
-        force, counts = in_force(both), {JOBS: 1, SUBMITTED: 1, **dict(job.counts)}
-        tests = {
-            limit: LimitTest(
-                counter=self._counter(limit, one, job),
-                adds=counts.get(limit[1], 0),
-                most=one.sums[limit],
-                why=_why(limit, one),
+        """Return a job's claim. Raises KeyError where the site has no such QOS."""
+        every = list(self._held.of(job))
+        counts = {JOBS: 1, SUBMITTED: 1, **dict(job.counts)}
+        sums = [one for one in every if one.limit[0] in SUMS and one.limit[0] != GROUP_MINUTES]
+        minutes = [one for one in every if one.limit[0] == GROUP_MINUTES]
+        tests = [
+            (
+                one,
+                LimitTest(
+                    counter=self._counter(one),
+                    adds=one.adds(counts),
+                    most=int(one.value),
+                    why=why(one),
+                ),
             )
-            for limit, one in force.items()
-            if limit[0] in SUMS
-        }
-        adds = [
-            (limit[1], self._counter(limit, one, job), counts.get(limit[1], 0))
-            for one in both
-            for limit in one.sums
+            for one in sums
+            if one.tests
         ]
-        wall = force.get(WALL)
+        adds = [(one, (self._counter(one), one.adds(counts))) for one in sums]
+        most_s, too_long = self._longest(every, counts)
         return Claim(
-            starts=tuple(test for limit, test in tests.items() if limit[1] != SUBMITTED),
-            submits=tuple(test for limit, test in tests.items() if limit[1] == SUBMITTED),
-            running=tuple((counter, add) for what, counter, add in adds if what != SUBMITTED),
-            submitted=tuple((counter, add) for what, counter, add in adds if what == SUBMITTED),
-            never=_never(force, counts),
-            most_s=wall.each[WALL] if wall else inf,
-            too_long=_why(WALL, wall) if wall else "",
+            starts=tuple(test for one, test in tests if one.limit[1] != SUBMITTED),
+            submits=tuple(test for one, test in tests if one.limit[1] == SUBMITTED),
+            running=tuple(add for one, add in adds if one.limit[1] != SUBMITTED),
+            submitted=tuple(add for one, add in adds if one.limit[1] == SUBMITTED),
+            minutes=tuple(self._minutes(one, counts, job) for one in minutes if one.tests),
+            metered=tuple((self._meter(one), one.adds(counts)) for one in minutes),
+            never=_never(every, counts),
+            most_s=most_s,
+            too_long=too_long,
         )
 
-    def _qos_of(self, job: LimitedJob) -> tuple[Qos, ...]:
-        """The QOS whose limits it has, the one whose word counts first."""
-        names = [self._of_partition.get(job.partition, ""), job.qos]
-        both = [self._table.qos[name] for name in dict.fromkeys(names) if name]
-        if OVER_PARTITION in both[-1].flags if both else False:
-            both.reverse()
-        return tuple(both)
+    def _minutes(self, one: Held, counts: Mapping[str, int], job: LimitedJob) -> MinutesTest:
+        asks_s = one.adds(counts) * job.limit_s if self._metering.safe else 0.0
+        return MinutesTest(
+            meter=self._meter(one),
+            most_s=one.value * 60,
+            asks_s=asks_s,
+            why=f"{ENDED}: {one.label}",
+        )
 
-    def _counter(self, limit: Limit, qos: Qos, job: LimitedJob) -> int:
+    def _longest(self, every: Sequence[Held], counts: Mapping[str, int]) -> tuple[float, str]:
+        """The longest time limit, s, with which such a job may start; and whose word that is."""
+        found = [(inf, "")]
+        for one in every:
+            needs, column = one.adds(counts), one.limit[0]
+            if one.tests and one.limit == WALL:
+                found.append((one.value, why(one)))
+            elif one.tests and needs and (column == JOB_MINUTES or self._is_whole(one)):
+                found.append((one.value * 60 / needs, why(one)))
+        return min(found)
+
+    def _is_whole(self, one: Held) -> bool:
+        """True for minutes that a job may not ask for even if nobody had used any."""
+        return one.limit[0] == GROUP_MINUTES and (self._metering.safe or one.refuses)
+
+    def _counter(self, one: Held) -> int:
         """The number of a sum: a limit's, and whose jobs it is of."""
-        who = job.user if limit[0].endswith("PU") else ""
-        who = job.account if limit[0].endswith("PA") else who
-        return self._counters.setdefault((qos.name, *limit, who), len(self._counters))
+        return self._counters.setdefault(one.key, len(self._counters))
+
+    def _meter(self, one: Held) -> int:
+        if one.key not in self._meters:
+            self.half_lives_s.append(self._metering.half_life_s if one.decays else 0.0)
+        return self._meters.setdefault(one.key, len(self._meters))
 
 
-def _never(force: Mapping[Limit, Qos], counts: Mapping[str, int]) -> str:
+def _never(every: Sequence[Held], counts: Mapping[str, int]) -> str:
     """The limit that a job is above even if it is alone; empty: none."""
-    for limit, one in force.items():
-        column, counted = limit
-        value = one.sums.get(limit, one.each.get(limit, inf))
-        if limit == WALL:
+    return next(_above(every, counts), "")
+
+
+def _above(every: Sequence[Held], counts: Mapping[str, int]) -> Iterator[str]:
+    for one in every:
+        column, _ = one.limit
+        if not one.tests or one.limit == WALL or column == JOB_MINUTES:
             continue
-        needs = counts.get(counted, 0)
-        if needs < value if column == "MinTRES" else needs > value:
-            return _why(limit, one)
-    return ""
+        needs = one.adds(counts)
+        if column == GROUP_MINUTES:
+            if not one.value:
+                yield why(one)
+        elif needs < one.value if column == "MinTRES" else needs > one.value:
+            yield why(one)
 
 
-def _why(limit: Limit, qos: Qos) -> str:
+def why(one: Held) -> str:
     """A limit in words, and what becomes of a job that is above it."""
-    value = qos.sums.get(limit, qos.each.get(limit, inf))
-    fate = "refused" if qos.refuses() or limit[1] == SUBMITTED else WAITS
-    return f"{fate}: {written(limit, value)} of QOS {qos.name}"
+    fate = REFUSED if one.refuses or one.limit[1] == SUBMITTED else WAITS
+    return f"{fate}: {written(one.limit, one.value)} of {one.owner}"

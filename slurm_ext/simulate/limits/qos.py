@@ -1,36 +1,11 @@
-"""A QOS with the limits that a replay keeps, by the names of sacctmgr's columns.
-
-| column | the sum over its jobs that |
-|---|---|
-| GrpTRES, GrpJobs | run |
-| MaxTRESPU, MaxJobsPU | run, of one user |
-| MaxTRESPA, MaxJobsPA | run, of one account |
-| GrpSubmit, MaxSubmitPU, MaxSubmitPA | run or wait: sbatch refuses one more |
-
-MaxTRES, MinTRES and MaxWall are of each job. Of TRES are counted cpu, gres/gpu and gres/gpu:MODEL,
-the last one for jobs that ask for the model.
-"""
+"""QOS of a site: their limits, and whose running jobs give way to theirs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-JOBS, SUBMITTED, SECONDS = "jobs", "submitted", "seconds"  # counted beside the names of TRES
-DENY, OVER_PARTITION = "denyonlimit", "overpartqos"
-SUMS: Mapping[str, str | None] = {
-    "GrpTRES": None,
-    "MaxTRESPU": None,
-    "MaxTRESPA": None,
-    "GrpJobs": JOBS,
-    "MaxJobsPU": JOBS,
-    "MaxJobsPA": JOBS,
-    "GrpSubmit": SUBMITTED,
-    "MaxSubmitPU": SUBMITTED,
-    "MaxSubmitPA": SUBMITTED,
-}
-"""Limits on sums of jobs, and what each counts; None: a TRES that it names."""
+from slurm_ext.simulate.limits.limit import Limit
 
-Limit = tuple[str, str]  # column, and what is counted
-WALL: Limit = ("MaxWall", SECONDS)
+DENY, OVER_PARTITION, NO_DECAY = "denyonlimit", "overpartqos", "nodecay"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +16,16 @@ class Qos:
     priority: float = 0.0
     flags: frozenset[str] = frozenset()
     sums: Mapping[Limit, int] = field(default_factory=dict)
-    each: Mapping[Limit, float] = field(default_factory=dict)  # MaxTRES, MinTRES, MaxWall
+    each: Mapping[Limit, float] = field(default_factory=dict)
+    preempts: frozenset[str] = frozenset()  # QOS whose jobs give way
+    preempt_mode: str = ""  # what becomes of its own ones then; empty: as PreemptMode of slurm.conf
+    exempt_s: float | None = None  # how long they run before; None: PreemptExemptTime of slurm.conf
     left_out: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Its name, as messages have it."""
+        return f"QOS {self.name}"
 
     def refuses(self) -> bool:
         """True if sbatch refuses a job that a limit never lets start; else it waits for ever."""
@@ -68,16 +51,6 @@ class QosTable:
         """Priority of each over the highest, as priority/multifactor takes them."""
         most = max((one.priority for one in self.qos.values()), default=0.0) or 1.0
         return {name: one.priority / most for name, one in self.qos.items()}
-
-
-def written(limit: Limit, value: float) -> str:
-    """A limit as sacctmgr writes it."""
-    column, counted = limit
-    if counted == SECONDS:
-        return f"{column}={value / 60:g} minutes"
-    return (
-        f"{column}={value:g}" if counted in (JOBS, SUBMITTED) else f"{column}={counted}={value:g}"
-    )
 
 
 def in_force(qos: tuple[Qos, ...]) -> dict[Limit, Qos]:

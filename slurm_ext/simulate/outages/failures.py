@@ -6,7 +6,6 @@ A node fails whether it is busy or not, so that all policies of one seed see the
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
-from math import inf
 
 import numpy as np
 
@@ -15,19 +14,11 @@ from slurm_ext.simulate.outages.node_change import NodeEvent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """`requeues`: a job whose node fails waits again, as with Slurm's JobRequeue=1; else it fails.
-
-    `saves_s`: how often a job saves its state; inf: never, so that it begins anew.
-    """
+    """`requeues`: a failed node's job waits again, as with Slurm's JobRequeue=1; else it fails."""
 
     between_s: float  # mean time between two failures of one node
     repair_s: float
     requeues: bool = True
-    saves_s: float = inf
-
-    def kept_s(self, ran_s: float) -> float:
-        """Seconds of work that outlast a failure."""
-        return 0.0 if self.saves_s == inf else ran_s // self.saves_s * self.saves_s
 
     def events(self, nodes: int, seed: int, pool: int = 0) -> Iterator[NodeEvent]:
         """Failures and returns of nodes by time, without an end."""

@@ -35,11 +35,11 @@ class Round:
 
     def fits_now(self, job: int) -> bool:
         """True if the job can start at once and all promises are kept."""
-        return self._levels.fits(self._rooms.shape[job], self._open(job, self._now_s))
+        return self._levels.fits(self._rooms.shape[job], self.open_now(job))
 
-    def place_now(self, job: int) -> Places | None:
-        """A place for the job at once; None where it cannot start."""
-        return self._place(self._levels, job, self._open(job, self._now_s))
+    def open_now(self, job: int) -> int:
+        """Nodes that the job may be on at once."""
+        return self._open(job, self._now_s)
 
     def changed(self) -> None:
         """A job has started."""

@@ -6,16 +6,20 @@ trace, although they could not have started here yet.
 """
 
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue.order import QueuedJobs, Rule
 from slurm_ext.simulate.limits.budgets import Budgets, unlimited
-from slurm_ext.simulate.limits.limited_trace import LimitedTrace, Limits
+from slurm_ext.simulate.limits.limited_trace import LimitedTrace
+from slurm_ext.simulate.limits.preemption import Preemption, preemption_of
+from slurm_ext.simulate.limits.site_limits import Limits
 from slurm_ext.simulate.outages.nodes_there import NodesThere
 from slurm_ext.simulate.outages.outages import Outages
 from slurm_ext.simulate.planning.levels import Levels
+from slurm_ext.simulate.planning.preemption_conf import PreemptionConf
 from slurm_ext.simulate.planning.rooms import Rooms
 from slurm_ext.simulate.planning.scheduling import Scheduling, exact
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
@@ -46,24 +50,37 @@ def replay(
     scheduling: Scheduling | None = None,
     limits: Limits | None = None,
     outages: Outages | None = None,
+    preemption: PreemptionConf | None = None,
+    saves_s: float = inf,
     progress: Progress = lambda _jobs: None,
 ) -> ReplayResult:
     """Replay every job. `seed` decides ties of equal jobs (0: as the file has them) and failures.
 
     `scheduling`: how backfill keeps room; None: for the first of the queue alone, at every event.
+    `saves_s`: how often jobs save their work, for when they are stopped; inf: they begin anew.
     A predictor's run times replace the trace's estimates; it needs the file's ties. `progress` is
     called now and then with the number of submitted jobs. Raises InputError where a job is larger
     than its cluster, or the rule needs estimates that the trace lacks.
     """
     fitted(trace, cluster)
-    if rule.preempting is not None and (limits or outages):
+    if rule.preempting is not None and (limits or outages or preemption):
         raise InputError(trace.source, f"{rule.name} preempts: without limits and failures")
     order = np.lexsort((_ties(len(trace), seed), trace.submit_s))
     jobs = _queued(trace, rule, order, predicted=predictor is not None)
     columns = trace.gpus[order], trace.duration_s[order], _limits(trace)[order]
-    work = JobColumns(*columns, outages.failures if outages else None)
-    budgets = LimitedTrace(trace, limits).budgets(order) if limits else unlimited(len(trace))
-    if scheduling is None and (cluster.layout is not None or limits or outages):
+    stops = bool(limits or preemption or (outages and outages.failures))
+    work = JobColumns(*columns, saves_s if stops else None)
+    budgets = (
+        LimitedTrace(trace, limits).budgets(order, work.limit_s)
+        if limits
+        else unlimited(len(trace))
+    )
+    gives = (
+        preemption_of(trace, order, preemption, limits.table if limits else None)
+        if preemption
+        else None
+    )
+    if scheduling is None and (cluster.layout is not None or limits or outages or preemption):
         scheduling = exact(1, depth)  # the plain pool has equal nodes, which never change
     pools: list[AnyPool] = (
         [_pool(nodes, cluster, rule, work, depth) for nodes in cluster.pools()]
@@ -76,13 +93,14 @@ def replay(
             scheduling,
             _nodes(trace, cluster, outages, seed, work),
             budgets,
+            gives,
         )
     )
     pool_of = [pools[number] for number in cluster.pool_of(trace)[order].tolist()]
     portraits = Portraits(trace, order, jobs)
     stateful = _stateful(rule, portraits, cluster)
     waiting = WaitingOrder(rule, jobs, work, portraits, stateful)
-    Run(work, pool_of, waiting, predictor, stateful, budgets, outages).all(progress)
+    Run(work, pool_of, waiting, predictor, stateful, budgets, outages, gives).all(progress)
     numbers = np.empty(len(trace), dtype=np.int64)
     numbers[order] = np.arange(len(trace))
     return result_of(trace, cluster, rule.name, work, numbers)
@@ -107,9 +125,11 @@ def _planning(
     scheduling: Scheduling,
     nodes: Sequence[NodesThere],
     budgets: Budgets,
+    gives: Preemption | None,
 ) -> list[AnyPool]:
+    same = work, rooms, scheduling
     return [
-        PlanningPool(Levels(sizes), work, rooms, scheduling, there, budgets, backfill=rule.backfill)
+        PlanningPool(Levels(sizes), *same, there, budgets, gives, backfill=rule.backfill)
         for sizes, there in zip(sizes_of(cluster), nodes, strict=True)
     ]
 

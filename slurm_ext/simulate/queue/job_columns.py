@@ -1,21 +1,20 @@
 """Columns of replayed jobs and of their results. Index: a job's number."""
 
 from heapq import heappush
+from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slurm_ext.simulate.outages.failures import Failures
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Column, Trace
 
 NEVER = float("nan")
 MOST_RESTARTS = 100
-FAILED = "failed with a node"
-GIVEN_UP = f"failed with nodes {MOST_RESTARTS + 1} times: given up"
-WAITED = "still waited when nothing was to come: too few nodes"
+GIVEN_UP = f"was stopped {MOST_RESTARTS + 1} times: given up"
+WAITED = "still waited when nothing was to come: too few nodes, or a limit"
 
 
 class JobColumns:
@@ -26,9 +25,12 @@ class JobColumns:
         gpus: NDArray[Any],
         duration_s: NDArray[Any],
         limit_s: NDArray[Any],
-        failures: Failures | None = None,
+        saves_s: float | None = None,
     ) -> None:
-        """`limit_s`: for how long the scheduler thinks that each runs."""
+        """`limit_s`: for how long the scheduler thinks that each runs.
+
+        `saves_s`: how often jobs save their work, inf: never; None: nothing stops a running job.
+        """
         count = len(gpus)
         self.gpus: list[int] = gpus.tolist()
         self.duration_s: list[float] = duration_s.tolist()
@@ -38,8 +40,8 @@ class JobColumns:
         self.expected_s: list[float] = [NEVER] * count
         self.restarts: dict[int, int] = {}
         self.unfinished: dict[int, str] = {}  # why a job was refused, failed or never started
-        self.lost_s: dict[int, float] = {}  # seconds of work that ended with nodes
-        self._failures = failures
+        self.lost_s: dict[int, float] = {}  # seconds of work that were not saved
+        self._saves_s = saves_s
         self._left_s: dict[int, float] = {}  # seconds of work, of jobs that begin again
         self.events: list[tuple[float, int, int]] = []  # time, job, its start's number
         self._started: list[int] = []  # since newly_started() was called
@@ -61,28 +63,33 @@ class JobColumns:
         self.end_s[job] = now_s
         self._holds(-self.gpus[job], now_s)
 
-    def broken(self, job: int, failures: Failures, now_s: float) -> bool:
-        """A node of the job has failed; says whether the job is to run again."""
+    def stopped(self, job: int, now_s: float, why: str = "") -> bool:
+        """A running job is stopped; says whether it is to run again. `why`: it is not."""
         ran_s = now_s - (self.expected_s[job] - self.limit_s[job])
-        kept_s = failures.kept_s(ran_s)
+        kept_s = self._saved_s(ran_s)
         self._left_s[job] = self._left_s.get(job, self.duration_s[job]) - kept_s
         self.lost_s[job] = self.lost_s.get(job, 0.0) + ran_s - kept_s
         self._holds(-self.gpus[job], now_s)
         times = self.restarts.get(job, 0)
-        if failures.requeues and times < MOST_RESTARTS:
+        if not why and times < MOST_RESTARTS:
             self.restarts[job] = times + 1
             return True
         self.end_s[job] = now_s
-        self.unfinished[job] = GIVEN_UP if failures.requeues else FAILED
+        self.unfinished[job] = why or GIVEN_UP
         return False
 
+    def _saved_s(self, ran_s: float) -> float:
+        """Seconds of work that outlast a stop."""
+        saves_s = inf if self._saves_s is None else self._saves_s
+        return 0.0 if saves_s == inf else ran_s // saves_s * saves_s
+
     def is_over(self, job: int, start: int) -> bool:
-        """True if an event is of a start that a node's failure has cut short."""
+        """True if an event is of a start that was cut short."""
         return self.restarts.get(job, 0) != start or job in self.unfinished
 
     def _holds(self, gpus: int, now_s: float) -> None:
-        """GPUs were taken or given back; without failures, starts and ends tell it."""
-        if self._failures is not None:
+        """GPUs were taken or given back; where nothing stops jobs, starts and ends tell it."""
+        if self._saves_s is not None:
             self.changes.append((now_s, gpus))
 
     def has_started(self, job: int) -> bool:
@@ -105,8 +112,10 @@ class JobColumns:
             gpus = np.array(self.gpus, dtype=np.float64)[ran]
             times = np.concatenate([np.array(self.start_s)[ran], np.array(self.end_s)[ran]])
             steps = np.concatenate([gpus, -gpus])
-        order = np.lexsort((steps, times))  # what is given back at a time comes first
-        return times[order], np.cumsum(steps[order])
+        order = np.argsort(times, kind="stable")
+        times, used = times[order], np.cumsum(steps[order])
+        last = np.append(np.diff(times) > 0, np.True_)  # of all that happens at one time
+        return times[last], used[last]
 
 
 def result_of(

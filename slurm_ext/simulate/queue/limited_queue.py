@@ -91,6 +91,14 @@ class LimitedQueue(BoundedQueue[int]):
             for claim in self._watched.pop(counter, {}) if adds else ():
                 self._fill(claim, self.depth)
 
+    def look_at_meters(self) -> bool:
+        """Let those back in whose limit's minutes have decayed; says whether there are any."""
+        waiting = len(self.front)
+        for counter in [one for one in self._watched if one < 0]:
+            for claim in self._watched.pop(counter):
+                self._fill(claim, self.depth)
+        return len(self.front) > waiting
+
     def _fill(self, claim: int, most: int) -> None:
         """Let the first ones back in, if no limit keeps them back any more."""
         heap = self._aside.get(claim)

@@ -10,38 +10,17 @@ Source: Slurm's priority_multifactor and fair_tree pages; formulas of sizes: its
 
 from collections.abc import Collection, Mapping
 from itertools import groupby
-from math import exp, log
 
 import numpy as np
 
 from slurm_ext.policy.queue.order import Floats
+from slurm_ext.simulate.limits.usage import Usage
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.queue.priority_conf import Partition, PriorityConf
 from slurm_ext.simulate.queue.waiting_jobs import Job, WaitingJobs
 
 TIER = 1e12  # above any priority: Slurm's are 32 bits
 User = tuple[str, str]  # account, name
-
-
-class Usage:
-    """GPU-seconds of one user, decayed; exact between two changes of the GPUs in use."""
-
-    def __init__(self, half_life_s: float) -> None:
-        self._rate = log(2) / half_life_s if half_life_s else 0.0  # 0: never decays
-        self._had, self._gpus, self._at_s = 0.0, 0, 0.0
-
-    def at(self, now_s: float) -> float:
-        """GPU-seconds at a time that is not before the last change."""
-        since = now_s - self._at_s
-        if not self._rate:
-            return self._had + self._gpus * since
-        left = exp(-self._rate * since)
-        return self._had * left + self._gpus * (1 - left) / self._rate
-
-    def hold(self, gpus: int, now_s: float) -> None:
-        """So many GPUs more are in use from now on; fewer where negative."""
-        self._had, self._at_s = self.at(now_s), now_s
-        self._gpus += gpus
 
 
 class Multifactor:

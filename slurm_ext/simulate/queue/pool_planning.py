@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from math import inf
 
 from slurm_ext.simulate.limits.budgets import Budgets
+from slurm_ext.simulate.limits.preemption import Preemption
+from slurm_ext.simulate.limits.victims import Victims
 from slurm_ext.simulate.outages.nodes_there import NodesThere
 from slurm_ext.simulate.planning.futures import End
 from slurm_ext.simulate.planning.levels import Levels, Places, nodes_of
@@ -27,6 +29,7 @@ class PlanningPool:
         look: Scheduling,
         nodes: NodesThere,
         budgets: Budgets,
+        preemption: Preemption | None = None,
         *,
         backfill: bool,
     ) -> None:
@@ -37,6 +40,9 @@ class PlanningPool:
         self._places: dict[int, Places] = {}
         self._ends: list[tuple[float, int]] = []  # when running jobs are expected to end
         self._changed = False  # since backfill's last round
+        self._victims = Victims(preemption) if preemption else None
+        self._pushed_out: list[int] = []  # since pushed_out() was called
+        self._tick_s = 0.0 if budgets.period_s < inf else inf  # when minutes are counted next
         self.again_s = inf  # when to be called again, if nothing happens before
 
     @property
@@ -85,19 +91,50 @@ class PlanningPool:
             self._stop(job, now_s)
         return broken
 
+    def exhausted(self, now_s: float) -> dict[int, str]:
+        """Stop the jobs whose minutes are used up, and say why, whenever Slurm counts minutes."""
+        if now_s < self._tick_s:
+            return {}
+        period_s = self._budgets.period_s
+        self._tick_s = (now_s // period_s + 1) * period_s
+        self._changed |= self._line.look_at_meters()
+        ended = {job: why for job in self._places if (why := self._budgets.exhausted(job))}
+        for job in ended:
+            self._stop(job, now_s)
+        return ended
+
+    def pushed_out(self) -> Sequence[int]:
+        """Jobs that gave way since the last call; they may come again."""
+        jobs, self._pushed_out = self._pushed_out, []
+        return jobs
+
     def _stop(self, job: int, now_s: float) -> None:
+        self._free(job, now_s)
+        self._line.stopped(job)
+
+    def _free(self, job: int, now_s: float) -> None:
+        """Take a job from its nodes."""
         places = self._places.pop(job)
         self._levels.give(places)
         self._nodes.given(places, now_s)
         del self._ends[bisect_left(self._ends, (self._work.expected_s[job], job))]
-        self._line.stopped(job)
+        if self._victims:
+            self._victims.stopped(job)
         self._changed = True
 
     def settle(self, now_s: float) -> None:
         """Start jobs in order; by backfill once its next round is due."""
+        if self._victims:
+            self._changed |= self._victims.more(now_s)
         self._settle(now_s)
+        if self._pushed_out:
+            for job in self._pushed_out:
+                self._line.stopped(job)
+            self.again_s = now_s  # what limits kept back may start by now
         if self.waiting or self._places:
-            self.again_s = min(self.again_s, self._nodes.next_s)
+            self.again_s = min(self.again_s, self._nodes.next_s, self._tick_s)
+        if self._victims and self.waiting:
+            self.again_s = min(self.again_s, self._victims.next_s)
 
     def _settle(self, now_s: float) -> None:
         self.again_s = self._in_order(now_s)
@@ -117,11 +154,11 @@ class PlanningPool:
         for rank in self._line.looked(self._look.queue_depth):
             job = number_of(rank)
             nodes = self._rooms.nodes[job] & ~taken
-            if self._begin(rank, self._place(self._levels, job, nodes), now_s):
+            if self._begin(rank, self._room(job, nodes, now_s), now_s):
                 started += 1
             else:
                 taken |= self._rooms.partition[job]
-                if not self._levels.idle() & ~taken:
+                if not self._victims and not self._levels.idle() & ~taken:
                     return inf
         more = started == self._look.queue_depth and self.waiting
         return now_s + self._look.sched_interval_s if more else inf
@@ -134,20 +171,38 @@ class PlanningPool:
         front = list(self._line.looked(self._look.depth))
         last = len(front) - 1
         for index, rank in enumerate(front):
-            while last >= index and not look.fits_now(number_of(front[last])):
+            while last >= index and not self._may_start(look, number_of(front[last]), now_s):
                 last -= 1
             if last < index:
                 return  # promises to those behind would be worth nothing
             job = number_of(rank)
             if self._line.keeps_back(rank):
                 continue  # for somebody has started meanwhile
-            if self._begin(rank, look.place_now(job), now_s):
+            if self._begin(rank, self._room(job, look.open_now(job), now_s), now_s):
                 look.changed()
             else:
                 look.promise(job, self._running())
 
-    def _place(self, levels: Levels, job: int, nodes: int) -> Places | None:
-        return levels.find(self._rooms.shape[job], nodes, packed=self._look.packed)
+    def _may_start(self, look: Round, job: int, now_s: float) -> bool:
+        return look.fits_now(job) or bool(self._givers(job, look.open_now(job), now_s))
+
+    def _room(self, job: int, nodes: int, now_s: float) -> Places | None:
+        """A place for a job now, which others may have to leave."""
+        shape, packed = self._rooms.shape[job], self._look.packed
+        places = self._levels.find(shape, nodes, packed=packed)
+        if places is not None or not (givers := self._givers(job, nodes, now_s)):
+            return places
+        for other in givers:
+            self._free(other, now_s)
+        self._pushed_out += givers
+        return self._levels.find(shape, nodes, packed=packed)
+
+    def _givers(self, job: int, nodes: int, now_s: float) -> Sequence[int]:
+        """Running jobs that have to go so that a job can start; none: not even so."""
+        if self._victims is None:
+            return ()
+        shape = self._rooms.shape[job]
+        return self._victims.for_job(job, shape, nodes, self._levels, self._places, now_s)
 
     def _running(self) -> Iterator[End]:
         return ((when_s, self._places[job]) for when_s, job in self._ends)
@@ -163,4 +218,6 @@ class PlanningPool:
         self._places[job] = places
         self._work.begun(job, now_s)
         insort(self._ends, (self._work.expected_s[job], job))
+        if self._victims:
+            self._victims.started(job, now_s)
         return True

@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 from math import inf
 
 from slurm_ext.simulate.limits.budgets import Budgets
+from slurm_ext.simulate.limits.preemption import Preemption
 from slurm_ext.simulate.outages.outages import Outages
 from slurm_ext.simulate.queue.job_columns import JobColumns
 from slurm_ext.simulate.queue.pool_planning import PlanningPool
@@ -16,7 +17,8 @@ from slurm_ext.simulate.queue.waiting_order import AnyPool, RunTimePredictor, Wa
 
 PROGRESS_EVERY = 4096  # submissions
 MOST_IN_VAIN = 100_000  # looks in a row after which nobody started
-REQUEUE_S = 121.0  # from a node's failure until its job may start again: EligibleTime of 22.05
+REQUEUE_S = 121.0  # from a job's stop until it may start again: EligibleTime of 22.05
+FAILED, PREEMPTED = "failed with a node", "gave way to another job: cancelled"
 Progress = Callable[[int], None]
 
 
@@ -32,13 +34,15 @@ class Run:
         stateful: Stateful | None,
         budgets: Budgets,
         outages: Outages | None,
+        preemption: Preemption | None,
     ) -> None:
         self._work, self._pool_of, self._order = work, pool_of, order
         self._predictor, self._stateful = predictor, stateful
         self._budgets, self._failures = budgets, outages.failures if outages else None
-        self._changing = [
-            one for one in dict.fromkeys(pool_of) if outages and isinstance(one, PlanningPool)
-        ]
+        planning = [one for one in dict.fromkeys(pool_of) if isinstance(one, PlanningPool)]
+        self._changing = planning if outages else []
+        self._counting = planning if budgets.period_s < inf else []
+        self._preempting = [(one, preemption) for one in planning if preemption]
         self._back: list[tuple[float, int]] = []  # when jobs of failed nodes wait again
         self._in_vain = 0  # looks after which nobody started
         self._touched: dict[AnyPool, None] = {}
@@ -53,8 +57,10 @@ class Run:
                 now_s = min(now_s, self._back[0][0])
             if self._wakes:
                 now_s = self._wake(now_s)
+            self._budgets.now_s = now_s
             self._end(now_s)
             self._change_nodes(now_s)
+            self._end_exhausted(now_s)
             self._return(now_s)
             first = done
             while times[done] <= now_s:
@@ -86,14 +92,32 @@ class Run:
 
     def _change_nodes(self, now_s: float) -> None:
         """Take failed nodes out; their jobs fail, or wait again a little later."""
+        fate = "" if self._failures is None or self._failures.requeues else FAILED
         for pool in self._changing:
             for job in pool.nodes_change(now_s):
-                if self._stateful is not None:
-                    self._stateful.ended(job, now_s)
-                if self._failures and self._work.broken(job, self._failures, now_s):
-                    heappush(self._back, (now_s + REQUEUE_S, job))
-                else:
-                    self._budgets.submitted(job, -1)
+                self._stopped(job, now_s, fate)
+
+    def _end_exhausted(self, now_s: float) -> None:
+        """Stop jobs whose minutes are used up."""
+        for pool in self._counting:
+            for job, why in pool.exhausted(now_s).items():
+                self._stopped(job, now_s, why)
+
+    def _give_way(self, now_s: float) -> None:
+        """Put jobs that gave way back into the queue, or end them."""
+        for pool, rules in self._preempting:
+            for job in pool.pushed_out():
+                requeued = rules.requeues[rules.kind[job]]
+                self._stopped(job, now_s, "" if requeued else PREEMPTED)
+
+    def _stopped(self, job: int, now_s: float, why: str) -> None:
+        """A running job was stopped; without a reason against it, it waits again."""
+        if self._stateful is not None:
+            self._stateful.ended(job, now_s)
+        if self._work.stopped(job, now_s, why):
+            heappush(self._back, (now_s + REQUEUE_S, job))
+        else:
+            self._budgets.submitted(job, -1)
 
     def _return(self, now_s: float) -> None:
         while self._back and self._back[0][0] <= now_s:
@@ -136,6 +160,7 @@ class Run:
             for one in (self._predictor, self._stateful):
                 if one is not None:
                     one.started(job, now_s)
+        self._give_way(now_s)
 
     def _revise(self, seconds: Mapping[int, float], now_s: float) -> None:
         self._order.predict([*seconds], [*seconds.values()])

@@ -68,9 +68,11 @@ REAL = {
             ("GrpTRES", "gres/gpu"): 16,
             ("GrpJobs", "jobs"): 10,
             ("GrpSubmit", "submitted"): 30,
+            ("GrpTRESMins", "cpu"): 1_000_000,
         },
         each={("MaxTRES", "gres/gpu"): 2, ("MinTRES", "cpu"): 1},
-        left_out=("GraceTime", "GrpTRES mem", "GrpTRESMins", "Preempt", "UsageFactor"),
+        preempts=frozenset({"short"}),
+        left_out=("GraceTime", "GrpTRES mem", "UsageFactor"),
     ),
 }
 

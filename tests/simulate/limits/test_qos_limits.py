@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.policy.queue.order import rule_of
-from slurm_ext.simulate.limits.limited_trace import LimitedTrace, Limits, with_usual_qos
+from slurm_ext.simulate.limits.limited_trace import LimitedTrace
 from slurm_ext.simulate.limits.qos import QosTable
 from slurm_ext.simulate.limits.qos_values import qos_of
+from slurm_ext.simulate.limits.site_limits import Limits, with_usual
 from slurm_ext.simulate.planning.scheduling import Scheduling, exact
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.queue.engine import replay
@@ -46,7 +47,7 @@ def site_trace(rows: Sequence[Job], users: str, **columns: str) -> Trace:
 
 def replayed(trace: Trace, some: Limits, policy: str = "fifo") -> ReplayResult:
     """A replay on one node of eight GPUs."""
-    trace = with_usual_qos(trace, some)
+    trace = with_usual(trace, some)
     return replay(trace, NODE, rule_of(policy), limits=some)
 
 
@@ -107,7 +108,7 @@ def test_who_would_never_start_is_left_out_and_named(
     """A job above a limit of one job, or alone above one of a sum."""
     trace = replace(site_trace(ROWS, "aaaa"), limit_s=np.array([120.0, 121.0, np.nan, 60.0]))
     some = limits({"normal": limit})
-    within = LimitedTrace(with_usual_qos(trace, some), some).within()
+    within = LimitedTrace(with_usual(trace, some), some).within()
     assert len(within) == left
     ((told, count),) = within.repairs.items()
     assert told.startswith(why)
@@ -189,7 +190,7 @@ def sums(trace: Trace, outcome: ReplayResult) -> list[tuple[str, int, int]]:
 def test_no_sum_is_ever_above_its_limit(trace: Trace, policy: str, look: str) -> None:
     """Every job starts once and ends once or is refused; nobody else is left waiting."""
     some = limits(QOS)
-    trace = with_usual_qos(trace, some)
+    trace = with_usual(trace, some)
     outcome = replay(
         trace,
         Cluster(nodes=4, gpus_per_node=4),
@@ -211,7 +212,7 @@ def test_limits_that_bind_nobody_change_nothing(trace: Trace, policy: str) -> No
     """With limits that no sum comes near, every job starts when it does without any."""
     wide = {name: {"MaxJobsPU": "99", "GrpTRES": "gres/gpu=999"} for name in "qrs"}
     some, cluster = limits(wide), Cluster(nodes=3, gpus_per_node=4)
-    trace = with_usual_qos(trace, some)
+    trace = with_usual(trace, some)
     for look in (exact(1, 3), exact(None, 500)):
         free, kept = (
             replay(trace, cluster, rule_of(policy), scheduling=look, limits=one)
@@ -225,7 +226,7 @@ def test_limits_that_bind_nobody_change_nothing(trace: Trace, policy: str) -> No
 def test_nobody_waits_while_room_and_limits_allow(trace: Trace, policy: str) -> None:
     """Where GPUs never lack, a job starts with its submission or with an end of another one."""
     some = limits(QOS)
-    trace = with_usual_qos(trace, some)
+    trace = with_usual(trace, some)
     for depth in (1, 500):
         outcome = replay(
             trace, Cluster(nodes=16, gpus_per_node=4), rule_of(policy), depth=depth, limits=some

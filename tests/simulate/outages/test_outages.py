@@ -39,16 +39,22 @@ class Drawn(Failures):
         return sorted(both)
 
 
-def broken(rows: list[Job], times: Sequence[tuple[float, int]], **told: object) -> ReplayResult:
+def broken(
+    rows: list[Job],
+    times: Sequence[tuple[float, int]],
+    *,
+    requeues: bool = True,
+    saves_s: float = inf,
+) -> ReplayResult:
     """A replay on two nodes of four GPUs, of which one fails at each time for 50 s."""
 
     class Here(Drawn):
         __slots__ = ()
 
     Here.times = times
-    failures = Here(between_s=1.0, repair_s=50.0, **told)  # type: ignore[arg-type]
+    outages = Outages(failures=Here(between_s=1.0, repair_s=50.0, requeues=requeues))
     cluster = Cluster(nodes=2, gpus_per_node=4)
-    return replay(trace_of(rows), cluster, rule_of("fifo"), outages=Outages(failures=failures))
+    return replay(trace_of(rows), cluster, rule_of("fifo"), outages=outages, saves_s=saves_s)
 
 
 def test_a_failed_nodes_job_runs_anew() -> None:
@@ -117,7 +123,9 @@ def test_nodes_that_leave_let_their_jobs_end() -> None:
 def test_a_job_for_which_nodes_never_come_back_is_named() -> None:
     """It waits when all else is over, and the replay says so."""
     outcome = counted([(0.0, 20.0, 4), (6.0, 10.0, 8)], [(5.0, 1)])
-    assert outcome.unfinished == {1: "still waited when nothing was to come: too few nodes"}
+    assert outcome.unfinished == {
+        1: "still waited when nothing was to come: too few nodes, or a limit"
+    }
 
 
 def test_changes_come_in_order() -> None:
@@ -159,9 +167,16 @@ def test_whatever_fails_nothing_is_lost_or_invented(
     rows: list[Job], nodes: int, seed: int, requeues: bool, saves_s: float, policy: str
 ) -> None:
     """Each job completes once or is told; GPU-seconds are those of the work and of the losses."""
-    failures = Failures(between_s=200.0, repair_s=20.0, requeues=requeues, saves_s=saves_s)
+    failures = Failures(between_s=200.0, repair_s=20.0, requeues=requeues)
     trace, cluster = trace_of(rows), Cluster(nodes=nodes, gpus_per_node=4)
-    outcome = replay(trace, cluster, rule_of(policy), seed=seed, outages=Outages(failures=failures))
+    outcome = replay(
+        trace,
+        cluster,
+        rule_of(policy),
+        seed=seed,
+        outages=Outages(failures=failures),
+        saves_s=saves_s,
+    )
     assert 0 <= outcome.used.min() <= outcome.used.max() <= cluster.gpus
     assert outcome.used[-1] == 0
     assert np.isfinite(outcome.end_s).all()

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from slurm_ext.cli import main
 from slurm_ext.core.errors import InputError
-from slurm_ext.simulate.queue.multifactor import Usage, fair_shares
+from slurm_ext.simulate.limits.usage import Usage
+from slurm_ext.simulate.queue.multifactor import fair_shares
 from slurm_ext.simulate.queue.priority_conf import Partition, PriorityConf, read_priorities
 
 CONF = """
