@@ -1,26 +1,32 @@
 """Figures of reach: installing, the first line, `dlqueue run`'s cost, answers over the network.
 
-    python -m contrib.bench.reach [--quick] [--json] [--only PART...]
+    python -m contrib.bench.reach [--quick] [--json] [--only PART...] [--keep DIR [--runs N]]
 
-Each part is a fresh process, environment or folder of its own. The crowd are CROWD users of this
-machine (root is needed, else all are one user), niced: they take turns with the advisor on the same
-cores, which users of other machines would not.
+Each part is a fresh process, environment or folder of its own. With --keep the network's history
+and the figures of finished steps stay in DIR: whoever is stopped runs the same words again. The
+crowd are CROWD users of this machine (root is needed, else all are one user), niced: they take
+turns with the advisor on the same cores, which users of other machines would not.
 """
 
 import argparse
 import os
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from contrib.bench.common.kept_steps import KeptSteps
 from contrib.bench.common.program import at_most, options, row, run
 from contrib.bench.reach import faults, installing, network, own_run
 
 PARTS = ("install", "run", "network", "doctor")
 MISSING = "not measured: tests/integration/test_failover.py has two slurmctlds, this program one"
 Rows = list[dict[str, Any]]
+Measure = Callable[[Path, bool], tuple[dict[str, Any], Rows]]
 
 
 def install_rows(folder: Path, quick: bool) -> tuple[dict[str, Any], Rows]:
@@ -48,12 +54,14 @@ def run_rows(folder: Path, quick: bool) -> tuple[dict[str, Any], Rows]:
     ]
 
 
-def network_rows(folder: Path, quick: bool) -> tuple[dict[str, Any], Rows]:
+def network_rows(folder: Path, quick: bool, runs: int = 0) -> tuple[dict[str, Any], Rows]:
     """Answers from a long history, and submissions beside a crowd."""
-    runs = 50_000 if quick else 1_000_000
+    runs = runs or (50_000 if quick else 1_000_000)
+    kept = KeptSteps(folder / "steps.json", f"{runs} runs, {'quick' if quick else 'whole'}")
     with network.site(folder, runs) as made:
-        answers = network.commands(made, 3 if quick else 15)
-        crowd = network.crowded(made, 300 if quick else 3000, 10.0 if quick else 60.0)
+        answers = kept.step("answers", lambda: network.commands(made, 3 if quick else 15))
+        words = (300, 10.0) if quick else (3000, 60.0)
+        crowd = kept.step("crowd", lambda: network.crowded(made, *words))
     asked = [(name, answers[name]["median_s"]) for name in ("jobs", "explain", "predict")]
     return {"runs": runs, "answers": answers, "crowd": crowd}, [
         *(at_most(f"{name} over the network, s, {runs:,} runs", 0.3, got) for name, got in asked),
@@ -73,17 +81,30 @@ def doctor_rows(folder: Path, quick: bool) -> tuple[dict[str, Any], Rows]:
 
 def result(args: argparse.Namespace) -> dict[str, Any]:
     """The benchmark's last line."""
-    measure = dict(zip(PARTS, (install_rows, run_rows, network_rows, doctor_rows), strict=True))
+    over_network = partial(network_rows, runs=args.runs)
+    parts: list[Measure] = [install_rows, run_rows, over_network, doctor_rows]
+    measure = dict(zip(PARTS, parts, strict=True))
     figures: dict[str, Any] = {"load_1min": os.getloadavg()[0], "cores": os.cpu_count()}
     wanted: Rows = []
     for part in args.only:
-        with tempfile.TemporaryDirectory(prefix="dlq-reach-") as name:
-            folder = Path(name)
-            folder.chmod(0o755)
+        with _folder(args.keep if part == "network" else None) as folder:
             figures[part], rows = measure[part](folder, args.quick)
             wanted += rows
     wanted.append(_missing("failover: records and submissions lost", MISSING))
     return {"bench": "reach", "figures": figures, "wanted": wanted}
+
+
+@contextmanager
+def _folder(kept: Path | None) -> Iterator[Path]:
+    """A folder that other users may enter: of its own, or one that stays."""
+    if kept is not None:
+        kept.mkdir(exist_ok=True)
+        kept.chmod(0o755)
+        yield kept
+        return
+    with tempfile.TemporaryDirectory(prefix="dlq-reach-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def _missing(what: str, why: str) -> dict[str, Any]:
@@ -94,6 +115,8 @@ def main() -> None:
     """Measure and print; the last line is the JSON object."""
     parser = options(__doc__, quick="50,000 runs, few pairs, ten seconds of the crowd")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="some of it")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="continue the network's part here")
+    parser.add_argument("--runs", type=int, default=0, help="of its history (1,000,000)")
     run(parser, result, lambda told: Console().print_json(data=told["figures"]))
 
 

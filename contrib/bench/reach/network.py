@@ -42,9 +42,9 @@ class Site:
 @contextmanager
 def site(folder: Path, runs: int) -> Iterator[Site]:
     """A history of so many runs, its advisor with a port for questions, and a munged."""
-    (folder / "munge").mkdir()
-    (folder / "advisor" / "state").mkdir(parents=True)
-    synthetic_history.fill(folder / "advisor" / "state" / "history.db", runs)
+    (folder / "munge").mkdir(exist_ok=True)
+    (folder / "advisor" / "state").mkdir(parents=True, exist_ok=True)
+    synthetic_history.fill_up(folder / "advisor" / "state" / "history.db", runs)
     script = folder / "job.sh"
     script.write_text(synthetic_history.script(1))
     munge = Munge(folder / "munge")
