@@ -5,7 +5,6 @@ Pure; numpy is imported where many shapes are asked at once, or cores were crowd
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from math import ceil, exp, inf, log
 from typing import Any
 
@@ -365,8 +364,12 @@ def _threads_sd(known: Estimate, m: Arithmetic, cores: float) -> float:
 
 def _distance_sd(known: Estimate, m: Arithmetic, workers: int, cores: float) -> float:
     """Distance of the shape from the nearest run, as a log sd of the loader's supply."""
-    away = [_away_sd(m, workers, cores, *where) for where in known.seen]
-    return reduce(m.minimum, away) if away else 0.0
+    if m is FLOATS or not known.seen:
+        return min([_away_sd(m, workers, cores, *where) for where in known.seen], default=0.0)
+    many: Any = m
+    seen_workers, seen_cores = many.array(known.seen).T[..., None, None]
+    away: Any = _away_sd(m, workers, cores, seen_workers, seen_cores)
+    return away.min(axis=0)  # type: ignore[no-any-return]  # of all runs at once
 
 
 def _away_sd(
@@ -375,7 +378,7 @@ def _away_sd(
     serial = is_serial(workers) != (seen_workers == 0)
     fraction = (m.minimum(cores, seen_cores) < 1) & (cores != seen_cores)
     return (
-        PER_DOUBLING_SD * abs(m.log2(m.maximum(1, workers) / max(1, seen_workers)))
+        PER_DOUBLING_SD * abs(m.log2(m.maximum(1, workers) / m.maximum(1, seen_workers)))
         + SERIAL_SD * serial
         + PER_CORE_DOUBLING_SD * abs(m.log2(cores / seen_cores))
         + FRACTION_SD * fraction
