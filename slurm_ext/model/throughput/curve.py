@@ -154,6 +154,7 @@ def at(curve: Curve, workers: float, cores: float) -> Point:
     if curve.batch_size and not curve.threads:
         # A loop that lacks data waits for cores while it would wait anyway.
         held_s = accelerator * contention_s(curve, rate, workers, cores) / curve.batch_size
+    if m is not FLOATS or held_s:
         least = 1 / (step_s + held_s)
         rate, accelerator, loader, storage = _smooth_min(m, SHARPNESS, least, supply, stored)
     if curve.threads:
@@ -245,6 +246,8 @@ def contention_s(curve: Curve, rate: float, workers: float, cores: float) -> flo
         return 0.0
     m, (wall_s, cpu_s) = curve.arithmetic, curve.worker_s
     whole = m.maximum(1, m.ceil(cores))
+    if m is FLOATS and workers < whole:
+        return 0.0
     all_busy = m.minimum(1.0, rate * (cpu_s + curve.main_cpu_s) / whole) ** (whole + 1)
     others_busy = m.where(whole > 1, all_busy, 1.0)
     burst = min(1.0, curve.batch_size * cpu_s / SLICE_S) * m.minimum(1.0, cpu_s / wall_s) ** 2
