@@ -9,6 +9,7 @@ from posixpath import normpath
 from slurm_ext.core.commands.words import LINE_END, without_dates
 
 _MOST_PROGRAMS = 256  # files, and as many modules, in the order in which they are named
+_MOST_AWAY = 64  # of them that are named by a path, whose folders have to be worked out
 _MOST_FOLDERS = 64  # `cd`s that are followed
 _MOST_PATH_CHARS = 512  # from its end: a folder's and a file's name are never longer
 _MOST_NAMES = 7  # of the folders that a program's path begins with
@@ -28,18 +29,19 @@ def programs(line: str, work_dir: str) -> set[str]:
     mnist/main.py, unet/src/train.py. Every `cd` is followed: what it leads to is the project.
     """
     text = f" {line} "
-    files = set(islice(_words_before(text, ".py "), _MOST_PROGRAMS))
-    modules = set(_followers(_MODULE, text, _MOST_PROGRAMS)) - files
+    files = dict.fromkeys(islice(_words_before(text, ".py "), _MOST_PROGRAMS))
+    modules = dict.fromkeys(_followers(_MODULE, text, _MOST_PROGRAMS)).keys() - files.keys()
     if not files and not modules:
         return set()
     moves = _followers(_FOLDER, text, _MOST_FOLDERS)
     start = normpath(work_dir[-_MOST_PATH_CHARS:])
     folder = without_dates(reduce(_moved, moves, start))
-    paths = files | {module for module in modules if "." not in module}
+    paths = [*files, *sorted(module for module in modules if "." not in module)]
     below = set(filter(_BELOW.fullmatch, paths))  # most: the folder is named once
+    away = islice((path for path in paths if path not in below), _MOST_AWAY)
     above = "" if folder == "." else f"{_project(folder)}/"
     named = {above + without_dates(path) for path in below}
-    named |= {_within(folder, without_dates(path)) for path in paths - below}
+    named |= {_within(folder, without_dates(path)) for path in away}
     return named | {module for module in modules if "." in module}
 
 
