@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from slurm_ext.core.records import Level, LoaderRun, SyncRun
+from slurm_ext.core.records import Elsewhere, Level, LoaderRun, Prediction, SyncRun
 from slurm_ext.model.throughput.estimate import Estimate, estimate
 
 # One worker where four cores are there: its data costs 20 ms a sample, nearly all of it CPU time.
@@ -62,3 +62,10 @@ def estimate_of(run: LoaderRun, **changes: Any) -> Estimate:
     known = estimate({Level.SCRIPT_ARGS: [replace(run, **changes)]})
     assert known is not None
     return known
+
+
+def alone(prediction: Prediction) -> Elsewhere:
+    """What is told of cores of its own, of a job whose cores others want."""
+    assert prediction.crowded
+    assert prediction.elsewhere is not None
+    return prediction.elsewhere

@@ -126,6 +126,33 @@ class Interval:
     high: float
     level: float = 0.9
 
+    def times(self, factor: float) -> "Interval":
+        """The same with both bounds multiplied."""
+        return Interval(factor * self.low, factor * self.high, self.level)
+
+    def widened(self, middle: float, factor: float) -> "Interval":
+        """The same so many times as far from `middle`, in the log."""
+        low, high = (middle * (bound / middle) ** factor for bound in (self.low, self.high))
+        return Interval(low, high, self.level)
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Expected throughput in the other world that a job may meet: crowded cores, or its own."""
+
+    samples_per_s: float
+    interval: Interval
+    crowded: bool  # False: here is crowded, and this is on cores of its own
+
+    def times(self, factor: float) -> "Elsewhere":
+        """The same with all rates multiplied."""
+        return Elsewhere(factor * self.samples_per_s, self.interval.times(factor), self.crowded)
+
+    def widened(self, factor: float) -> "Elsewhere":
+        """The same with an interval so many times as wide, in the log."""
+        bounds = self.interval.widened(self.samples_per_s, factor)
+        return Elsewhere(self.samples_per_s, bounds, self.crowded)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoaderRun:
@@ -212,18 +239,22 @@ class Prediction:
     bottleneck: str  # one of core/advice/words.py
     level: Level
     runs: int
-    alone_samples_per_s: float | None = None  # where other jobs want its cores: without them
+    elsewhere: Elsewhere | None = None  # the other of two worlds; None: it knows one
+
+    @property
+    def crowded(self) -> bool:
+        """True if the rate is one beside other jobs on its cores."""
+        return self.elsewhere is not None and not self.elsewhere.crowded
 
     def times(self, factor: float) -> "Prediction":
         """The same with all rates multiplied, as for several ranks."""
         if factor == 1:
             return self
-        bounds, alone = self.interval, self.alone_samples_per_s
         return replace(
             self,
             samples_per_s=factor * self.samples_per_s,
-            interval=replace(bounds, low=factor * bounds.low, high=factor * bounds.high),
-            alone_samples_per_s=None if alone is None else factor * alone,
+            interval=self.interval.times(factor),
+            elsewhere=self.elsewhere and self.elsewhere.times(factor),
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.cli.demo.loop import rejected
-from slurm_ext.model.throughput import surroundings
+from slurm_ext.core.stalls import own_queue
 from slurm_ext.sandbox import Sandbox
 
 pytestmark = [pytest.mark.slurm, pytest.mark.alone]
@@ -92,7 +92,7 @@ def waited_for_cores(demo: dict[str, Any], name: str) -> bool:
     """Whether the example's first run waited notably, as its record says."""
     with closing(sqlite3.connect(demo["folder"] / "slurm/dlqueue/history.db")) as history:
         query = f"SELECT {WAITED} FROM loader_runs JOIN runs ON runs.id = run WHERE job_name = ?"
-        first, *_ = history.execute(f"{query} ORDER BY job_id", (surroundings.WAITED, name))
+        first, *_ = history.execute(f"{query} ORDER BY job_id", (own_queue.WAITED, name))
         return bool(first[0])
 
 

@@ -17,9 +17,8 @@ class Surroundings:
     @property
     def name(self) -> str:
         """As the table names it."""
-        if not self.others:
-            return "alone"
-        return f"beside {self.others}, {'constrained' if self.constrained else 'unconstrained'}"
+        beside = f"beside {self.others}" if self.others else "alone"
+        return f"{beside}, {'constrained' if self.constrained else 'unconstrained'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +58,7 @@ class Training:
 
 def surroundings(random: Random) -> Surroundings:
     """Alone, or beside one or three others that share its cores or do not."""
-    others = random.choice((0, 0, 1, 3))
-    return Surroundings(others=others, constrained=bool(others) and random.random() < 0.5)
+    return Surroundings(others=random.choice((0, 0, 1, 3)), constrained=random.random() < 0.5)
 
 
 def training(random: Random, cores: int) -> Training:

@@ -18,9 +18,10 @@ class Promise:
     runs: int  # of before
     action: str
     message: str
-    predicted: float
+    predicted: float  # in the world that its record says it met
     low: float
     high: float
+    beside: bool  # that world: others on its cores
     achieved: float
     as_written: float | None  # of a changed job, in the same surroundings
     cpus: tuple[int, int]  # as written, as it ran
@@ -58,6 +59,7 @@ def _figures(promises: Sequence[Promise]) -> dict[str, Any]:
         "coverage90": sum(one.inside for one in promises) / len(promises),
         "median_error": median(errors),
         "median_high_over_low": median(one.high / one.low for one in promises),
+        "beside": sum(one.beside for one in promises),
         "changed": len(changed),
         "slowed": sum(one.slowed for one in changed),
         "lost_cores": sum(one.lost_cores for one in changed),

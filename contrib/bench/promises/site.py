@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contrib.bench.promises.draws import Training
+from contrib.bench.promises.draws import Surroundings, Training
 from contrib.bench.promises.run import Ran
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
@@ -30,64 +30,75 @@ _SETTINGS = {"site.mode": "act", "policy.holdout_share": 0.0, "policy.change_exp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """The advisor's reply: what it changes, and what it promises (None: nothing)."""
+    """The advisor's reply: what it changes, and what it says of that."""
 
     token: str | None
+    job: Submission
     cpus: int
     workers: int | None  # None: as the script has them
     env: dict[str, str]
     action: str
     message: str | None
-    predicted: float | None  # samples/s of the job, at the shape that runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What the advisor told of the world that a run met by its record; samples/s of the job."""
+
+    predicted: float
     low: float
     high: float
+    beside: bool  # others on its cores
 
 
 class Site:
     """One user's cluster of this machine."""
 
     def __init__(self, state: Path) -> None:
-        self._state, self._jobs = state, 0
+        """`state`: its folder; one of before goes on."""
+        state.mkdir(parents=True, exist_ok=True)
+        self._state = state
         settings = Settings(values={"paths.state_dir": str(state), **_SETTINGS})
         self._advisor = Advisor(settings, Journal(state / "journal"))
         cpus = len(os.sched_getaffinity(0))
-        rules = PartitionRules(cpus_per_node=cpus, keeps_cores=False)  # in some surroundings
-        self._advisor.rules = ClusterRules(partitions={"main": rules}, default="main")
+        rules = {
+            partition(kept): PartitionRules(cpus_per_node=cpus, keeps_cores=kept)
+            for kept in (True, False)
+        }
+        self._advisor.rules = ClusterRules(partitions=rules, default=partition(False))
         self._history = open_history(state / "history.db")
         self._refresher = Refresher(self._advisor, None)
+        self._refresher.refresh()
+        self.jobs = int(self._history.conn.execute("SELECT count(*) FROM runs").fetchone()[0])
 
     def close(self) -> None:
         """Close the history."""
         self._history.close()
 
-    def submit(self, number: int, training: Training) -> Told:
-        """Submit the training with this number."""
-        job = submission(number, training)
+    def submit(self, number: int, training: Training, where: Surroundings) -> Told:
+        """Submit the training with this number to the partition of its surroundings."""
+        job = submission(number, training, where)
         advised = json.loads(self._advisor.reply(encode_request("predict", job), True)[0])
         reply = json.loads(self._advisor.reply(encode_request("submit", job), True)[0])
         edits, env = reply["edits"], reply["edits"].get("env", {})
         workers = env.get("DLQUEUE_NUM_WORKERS")
-        believed = advised["predicted_after"] if reply["message"] else None
-        low, high = believed["interval"] if believed else (0.0, 0.0)
         return Told(
             token=reply["decision"],
+            job=job,
             cpus=edits.get("cpus_per_task") or training.cpus,
             workers=None if workers is None else int(workers),
             env=env,
             action=advised["action"] if len(edits) > 1 or workers else "leave",
             message=reply["message"],
-            predicted=believed and believed["samples_per_s"],
-            low=low,
-            high=high,
         )
 
-    def ended(self, number: int, training: Training, told: Told, ran: Ran) -> None:
+    def ended(self, told: Told, ran: Ran) -> None:
         """Take in the record of a job, as the history writer and the refresher do."""
-        self._jobs += 1
+        self.jobs += 1
         spool = self._state / "spool"
         spool.mkdir(exist_ok=True)
-        body = record(self._jobs, submission(number, training), told.token, ran)
-        (spool / f"{self._jobs}.json").write_text(json.dumps(body))
+        body = record(self.jobs, told.job, told.token, ran)
+        (spool / f"{self.jobs}.json").write_text(json.dumps(body))
         for path in journals(self._state / "journal"):
             record_journal(self._history, path, now_s=time.time())
         report = ingest_folder(self._history, spool, now_s=time.time())
@@ -95,15 +106,31 @@ class Site:
             raise SystemExit(f"the history takes no such record: {report}")
         self._refresher.refresh()
 
+    def judged(self, told: Told) -> Judged | None:
+        """The promise of an ended job; None: nothing was told, or nothing measured."""
+        sql = (
+            "SELECT ranks * predicted, ranks * low, ranks * high, o.crowded FROM outcomes o"
+            " JOIN decisions d ON d.id = o.decision WHERE o.token = ?"
+        )
+        row = self._history.conn.execute(sql, (told.token,)).fetchone()
+        if row is None or told.message is None:
+            return None
+        return Judged(predicted=row[0], low=row[1], high=row[2], beside=bool(row[3]))
 
-def submission(number: int, training: Training) -> Submission:
+
+def partition(kept: bool) -> str:
+    """The partition that keeps jobs on cores of their own, or the one that does not."""
+    return "own" if kept else "shared"
+
+
+def submission(number: int, training: Training, where: Surroundings) -> Submission:
     """The training as its user submits it, each in a folder of its own."""
     command = " ".join(["python3", "training.py", *training.arguments()])
     return Submission(
         name=f"training{number}",
         user_id=UID,
         user_name=USER,
-        partition="main",
+        partition=partition(where.constrained),
         work_dir=f"/home/{USER}/{number}",
         script=f"#!/bin/bash\n#SBATCH -c {training.cpus}\n{command}\n",
         argv=("train.sh",),

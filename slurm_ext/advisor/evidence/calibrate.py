@@ -17,15 +17,28 @@ from slurm_ext.model.throughput.calibration import (
 )
 
 NEWEST = 200  # outcomes: what is new on the cluster counts soon
-Factors = Mapping[tuple[Level | None, str | None], float]
+Factors = Mapping[tuple[Level | None, str | None, bool], float]
+"""By level, user and world: beside others on its cores, or not."""
 _Miss = tuple[float, str]  # in half widths; whose outcome
 
 
 def factors_of(residuals: Iterable[Residual]) -> Factors:
     """The factor of each level, and of any (None), for each user and for all others (None).
 
+    Of each world: how far intervals beside others hold says nothing of those on cores of its own.
     1 where too few outcomes are known.
     """
+    worlds: tuple[list[Residual], list[Residual]] = ([], [])
+    for one in residuals:
+        worlds[one.crowded].append(one)
+    return {
+        (level, user, bool(crowded)): factor
+        for crowded, some in enumerate(worlds)
+        for (level, user), factor in _factors(some).items()
+    }
+
+
+def _factors(residuals: Iterable[Residual]) -> dict[tuple[Level | None, str | None], float]:
     by_level: dict[Level | None, list[_Miss]] = {None: []}
     for one in residuals:
         miss = in_half_widths(unwidened(one)), one.user
@@ -42,18 +55,18 @@ def factors_of(residuals: Iterable[Residual]) -> Factors:
     return factors
 
 
-def factor_for(factors: Factors, level: Level | None, user: str) -> float:
+def factor_for(factors: Factors, level: Level | None, user: str, *, crowded: bool = False) -> float:
     """The factor of this user's next prediction that rests on `level`; None: on any."""
-    return factors.get((level, user)) or factors.get((level, None), 1.0)
+    return factors.get((level, user, crowded)) or factors.get((level, None, crowded), 1.0)
 
 
 def usual(factors: Factors) -> float:
     """The factor of somebody without outcomes; on a cluster with one user, that user's."""
-    users = {user for _, user in factors} - {None}
+    users = {user for _, user, _ in factors} - {None}
     return (
         factor_for(factors, None, users.pop() or "")
         if len(users) == 1
-        else factors.get((None, None), 1.0)
+        else factors.get((None, None, False), 1.0)
     )
 
 
@@ -74,7 +87,7 @@ def _without(user: Hashable, of_level: Sequence[_Miss], every: Sequence[_Miss]) 
 
 
 def unwidened(one: Residual) -> CalibrationPoint:
-    """Undo the factor of the prediction's day; intervals are symmetric in the log."""
+    """Undo the factor of the prediction's day, the last thing that was done to it."""
     low, high = (_narrowed(one.predicted, bound, one.factor) for bound in (one.low, one.high))
     return CalibrationPoint(predicted=one.predicted, low=low, high=high, measured=one.achieved)
 

@@ -1,6 +1,7 @@
 """Standing of a job by its earlier outcomes: width of its next interval, reasons not to act. Pure.
 
-Width: the largest miss among the nine newest outcomes of the same script in the same partition.
+Width: the largest miss among the nine newest outcomes of the same script in the same partition and
+world (on cores of its own, or beside others).
 That is split conformal prediction of 90 %, whose rank among nine is the ninth: one miss widens the
 next interval as far as it would have held it, and counts until nine newer ones are known. It comes
 on top of the factor of all outcomes (calibrate.py), and never makes it smaller. The node would part
@@ -31,7 +32,7 @@ ELSEWHERE = "none of the newest jobs here ran as predicted"
 class ScriptStanding:
     """Standing of one script."""
 
-    widths: Mapping[str | None, float]  # by partition, in half widths
+    widths: Mapping[tuple[str | None, bool], float]  # by partition and world, in half widths
     stopped: str = ""  # why nothing acts on it
     script: int | None = None  # its key without arguments
 
@@ -60,8 +61,9 @@ class Standings:
 class Standing:
     """Standing of one submission."""
 
-    factor: float  # of its interval
+    factor: float  # of its interval on cores of its own
     stopped: str  # why it is left as written; empty: outcomes do not speak against acting
+    factor_beside: float = 1.0  # of its interval beside others
 
 
 _NOBODY = UserStanding()
@@ -73,16 +75,21 @@ def standing_of(
     user: str,
     partition: str | None,
     factor: float,
+    beside: float = 1.0,
 ) -> Standing:
-    """The standing of one submission; `factor`: that of all outcomes (calibrate.py), at least."""
+    """The standing of one submission; `factor`, `beside`: of all outcomes (calibrate.py), at least.
+
+    On cores of its own, and beside others.
+    """
     own = known.users.get(user, _NOBODY)
     script = own.scripts.get(keys.get(Level.SCRIPT_ARGS, 0)) or own.scripts.get(
         keys.get(Level.SCRIPT, 0)
     )
     if script is None:
-        return Standing(factor, own.stopped or known.site)
-    width = script.widths.get(partition, 0.0)
-    return Standing(max(factor, width), script.stopped or own.stopped or known.site)
+        return Standing(factor, own.stopped or known.site, beside)
+    factor = max(factor, script.widths.get((partition, False), 0.0))
+    beside = max(beside, script.widths.get((partition, True), 0.0))
+    return Standing(factor, script.stopped or own.stopped or known.site, beside)
 
 
 def standing_of_user(newest: Sequence[Residual]) -> UserStanding:
@@ -109,13 +116,13 @@ def _none_inside(newest: Sequence[Residual]) -> bool:
     return len(newest) >= NONE_OF and not any(one.inside for one in newest)
 
 
-def _widths(series: Iterable[Residual]) -> dict[str | None, float]:
-    by_partition: dict[str | None, list[float]] = {}
+def _widths(series: Iterable[Residual]) -> dict[tuple[str | None, bool], float]:
+    by_world: dict[tuple[str | None, bool], list[float]] = {}
     for one in series:
-        misses = by_partition.setdefault(one.partition, [])
+        misses = by_world.setdefault((one.partition, one.crowded), [])
         if len(misses) < NEWEST_OF_SCRIPT:
             misses.append(in_half_widths(unwidened(one)))
-    return {where: _bounded(max(misses)) for where, misses in by_partition.items()}
+    return {where: _bounded(max(misses)) for where, misses in by_world.items()}
 
 
 def _bounded(width: float) -> float:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from math import hypot
 from typing import TYPE_CHECKING, Any
 
-from slurm_ext.core.records import Interval, LoaderRun, Prediction, Shape
+from slurm_ext.core.records import Elsewhere, Interval, LoaderRun, Prediction, Shape
 
 if TYPE_CHECKING:  # imported with the first evidence
     from slurm_ext.model.throughput.estimate import Estimate, ShapePredictor
@@ -46,7 +46,7 @@ class WholeRun:
         lost_s = self.beside_s + starts_s
         if not lost_s:
             return steady
-        alone = steady.alone_samples_per_s
+        other = steady.elsewhere
         return Prediction(  # not by `replace`, which takes longer than all of this
             shape=steady.shape,
             samples_per_s=1 / (1 / steady.samples_per_s + lost_s),
@@ -54,10 +54,15 @@ class WholeRun:
             bottleneck=steady.bottleneck,
             level=steady.level,
             runs=steady.runs,
-            alone_samples_per_s=alone and 1 / (1 / alone + lost_s),
+            elsewhere=other
+            and Elsewhere(
+                1 / (1 / other.samples_per_s + lost_s),
+                self._interval(other, lost_s, starts_s),
+                other.crowded,
+            ),
         )
 
-    def _interval(self, steady: Prediction, lost_s: float, starts_s: float) -> Interval:
+    def _interval(self, steady: Prediction | Elsewhere, lost_s: float, starts_s: float) -> Interval:
         """The interval of the whole run: doubts of its steady rate and of its starts together."""
         sample_s, bounds = 1 / steady.samples_per_s, steady.interval
         least_s = hypot(sample_s - 1 / bounds.high, starts_s * (1 - 1 / self.start_factor))
@@ -100,8 +105,22 @@ Rows = Mapping[int, tuple[Sequence[float], Sequence[float]]]
 class WholeRunPredictor:
     """Predictions of the whole run, made once: all jobs that rest on the same runs ask the same."""
 
-    def __init__(self, steady: "ShapePredictor", whole: WholeRun, node_cores: int | None) -> None:
+    def __init__(
+        self,
+        steady: "ShapePredictor",
+        whole: WholeRun,
+        node_cores: int | None,
+        widths: tuple[float, float] = (1.0, 1.0),
+        *,
+        kept: bool = True,
+    ) -> None:
+        """`widths`: factors on intervals, on cores of its own and beside others.
+
+        `kept`: Slurm keeps jobs on cores of their own; else one computes on the whole machine,
+        whatever it asked for.
+        """
         self._steady, self._whole, self._node_cores = steady, whole, node_cores
+        self._widths, self._free = widths, None if kept else node_cores
         self._told: dict[Shape, Prediction] = {}
         self._rows: dict[Shapes, Rows] = {}
 
@@ -110,8 +129,14 @@ class WholeRunPredictor:
         if shape not in self._told:
             if len(self._told) >= _MOST_SHAPES:
                 self._told.clear()
-            self._told[shape] = self._whole.of(self._steady(shape), self._node_cores)
+            self._told[shape] = widened(self._predict(shape), *self._widths)
         return self._told[shape]
+
+    def _predict(self, shape: Shape) -> Prediction:
+        if self._free is None:
+            return self._whole.of(self._steady(shape), self._node_cores)
+        free = replace(shape, cpus_per_task=self._free)
+        return replace(self._whole.of(self._steady(free), self._node_cores), shape=shape)
 
     def rows(self, cpus: Sequence[int], workers: Sequence[int]) -> Rows:
         """Two figures of each shape, with `workers` above zero, at a fraction of the cost."""
@@ -119,7 +144,9 @@ class WholeRunPredictor:
         if asked not in self._rows:
             if len(self._rows) >= _MOST_ROWS:
                 self._rows.clear()
-            rates, lows = self._whole.of_many(self._steady, asked, self._node_cores)
+            free = [self._free or count for count in cpus], workers
+            rates, lows = self._whole.of_many(self._steady, free, self._node_cores)
+            lows = rates * (lows / rates) ** self._widths[self._steady.crowded]
             pairs = zip(rates.tolist(), lows.tolist(), strict=True)
             self._rows[asked] = dict(zip(cpus, pairs, strict=True))
         return self._rows[asked]
@@ -127,15 +154,29 @@ class WholeRunPredictor:
 
 @lru_cache(maxsize=_MOST_PREDICTORS)
 def whole_run_predictor(
-    estimated: "Estimate", node_cores: int | None, factor: float, whole: WholeRun
+    estimated: "Estimate",
+    node_cores: int | None,
+    widths: tuple[float, float],
+    whole: WholeRun,
+    kept: bool = True,
 ) -> WholeRunPredictor:
-    """The predictor of jobs that rest on these runs."""
+    """The predictor of jobs that rest on these runs; the rest as of WholeRunPredictor."""
     from slurm_ext.model.throughput.estimate import ShapePredictor
 
-    steady = ShapePredictor(
-        estimated, node_cores=node_cores, factor=factor, processes=whole.per_task
-    )
-    return WholeRunPredictor(steady, whole, node_cores)
+    steady = ShapePredictor(estimated, node_cores=node_cores, processes=whole.per_task)
+    return WholeRunPredictor(steady, whole, node_cores, widths, kept=kept)
+
+
+def widened(one: Prediction, factor: float, beside: float) -> Prediction:
+    """The prediction with intervals so many times as wide: on cores of its own, beside others.
+
+    The last step, so that `calibrate.unwidened` is its exact inverse.
+    """
+    if factor == beside == 1:
+        return one
+    here, there = (beside, factor) if one.crowded else (factor, beside)
+    bounds, other = one.interval.widened(one.samples_per_s, here), one.elsewhere
+    return replace(one, interval=bounds, elsewhere=other and other.widened(there))
 
 
 def whole_run_of(runs: Sequence[LoaderRun], tasks: int = 1) -> WholeRun:

@@ -11,16 +11,19 @@ A world says the rate of the whole run, its workers' starts included, which take
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import exp, hypot, log
 from typing import TYPE_CHECKING
 
 from slurm_ext.advisor.evidence.whole_run import WholeRun, starts
-from slurm_ext.core.records import Decision, Prediction, Shape
+from slurm_ext.core.records import Decision, Elsewhere, Interval, Prediction, Shape
+from slurm_ext.core.stats import NORMAL_90
 
 if TYPE_CHECKING:  # imported with the first evidence
     from slurm_ext.model.throughput.curve import Curve
     from slurm_ext.model.throughput.estimate import Estimate
 
-FULL = 2.0  # processes of others for each core of a full node: twice what Slurm counts there
+# Processes of others for each core of a full node: as many as Slurm counts there, and twice that.
+USUAL, FULL = 1.0, 2.0
 World = Callable[[Shape], float]
 
 
@@ -41,7 +44,8 @@ class _Place:
 
         cores, others = min(shape.cpus_per_task, self.node_cores), self.others
         if self.shared_by is not None:
-            others += max(0, min(self.shared_by, self.node_cores) - cores) / self.node_cores
+            given_back = max(0, min(self.shared_by, self.node_cores) - cores)
+            others += given_back / self.node_cores if others else 0
             cores = self.node_cores
         own = cores / self.whole.per_task
         point = at_beside(self.curve, others, shape.num_workers, own, claims=others > 0)
@@ -50,9 +54,56 @@ class _Place:
         return 1 / (1 / point.samples_per_s + self.whole.beside_s + longer * starts_s)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowd:
+    """Others on the cores of a job whose last runs met none."""
+
+    usual: World
+    most: World | None = None  # None: earlier runs met the usual ones; else nobody has seen any
+
+    def told(self, own: Prediction, factor: float, beside: float) -> Prediction:
+        """The prediction with the rate beside them: as doubtful as its own, and as they differ.
+
+        `factor`, `beside`: of the widths of intervals on cores of its own, and on crowded ones.
+        """
+        from slurm_ext.model.throughput.estimate import OTHERS_SD
+
+        alone = own.samples_per_s
+        bounds = own.interval.widened(alone, 1 / factor)
+        rate = min(alone, self.usual(own.shape))
+        below, above = log(alone / bounds.low), log(bounds.high / alone)
+        if self.most is None:
+            felt = NORMAL_90 * OTHERS_SD * log(alone / rate)
+            below, above = hypot(below, felt), hypot(above, felt)
+        else:
+            below += max(0.0, log(rate / self.most(own.shape)))
+            above += log(alone / rate)
+        interval = Interval(rate * exp(-below), rate * exp(above), bounds.level)
+        return replace(own, elsewhere=Elsewhere(rate, interval, True).widened(beside))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worlds:
+    """Worlds in which a job's change has to hold, and the crowd that it has not met lately."""
+
+    rates: Sequence[World] = ()
+    crowd: Crowd | None = None
+
+    def told(self, decision: Decision, factor: float, beside: float) -> Decision:
+        """The decision with rates beside a crowd, where its own are on cores of its own."""
+        before, after = decision.predicted_before, decision.predicted_after
+        if self.crowd is None or before is None or after is None:
+            return decision
+        return replace(
+            decision,
+            predicted_before=self.crowd.told(before, factor, beside),
+            predicted_after=self.crowd.told(after, factor, beside),
+        )
+
+
 def worlds_of(
     known: "Estimate", whole: WholeRun, *, node_cores: int, shared_by: int | None
-) -> list[World]:
+) -> Worlds:
     """The worlds of a job; none where no run met others and its cores are its own.
 
     `shared_by`: the job's CPUs as written, where Slurm does not keep jobs on their own.
@@ -60,30 +111,20 @@ def worlds_of(
     from slurm_ext.model.throughput.estimate import curve_of
 
     quiet = _Place(
-        curve=curve_of(known), whole=whole, others=0.0, met=known.others, node_cores=node_cores
+        curve=curve_of(known),
+        whole=whole,
+        others=0.0,
+        met=known.others,
+        node_cores=node_cores,
+        shared_by=shared_by,
     )
-    places = [quiet] if known.others else []
+    places, crowd = [quiet] if known.others else [], None
     if known.most_others:
         places.append(replace(quiet, others=known.most_others))
+        crowd = None if known.others else Crowd(usual=places[-1].rate)
     if shared_by is not None:
-        full = max(FULL, known.most_others)
-        places.append(replace(quiet, others=full, shared_by=shared_by))
-    return [place.rate for place in places]
-
-
-def told(decision: Decision, worlds: Sequence[World]) -> Decision:
-    """The decision with intervals that reach down to what the job would do in each world."""
-    before, after = decision.predicted_before, decision.predicted_after
-    if not worlds or before is None or after is None:
-        return decision
-    return replace(
-        decision,
-        predicted_before=_reaching(before, worlds),
-        predicted_after=_reaching(after, worlds),
-    )
-
-
-def _reaching(steady: Prediction, worlds: Sequence[World]) -> Prediction:
-    share = min(world(steady.shape) for world in worlds) / steady.samples_per_s
-    bounds = steady.interval
-    return replace(steady, interval=replace(bounds, low=min(1.0, share) * bounds.low))
+        full = replace(quiet, others=max(FULL, known.most_others))
+        places.append(full)
+        crowd = crowd or Crowd(usual=replace(full, others=USUAL).rate, most=full.rate)
+    rates = [place.rate for place in places]
+    return Worlds(rates=rates, crowd=None if known.by_other_jobs else crowd)

@@ -5,7 +5,7 @@ and the floors below which a job is hurt; what the mode lets through is respond.
 other users' runs say something, or earlier outcomes were not as predicted, `act` is `advise`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,6 @@ from slurm_ext.core.records import (
 from slurm_ext.core.settings.document import Settings
 
 if TYPE_CHECKING:  # imported with the first evidence: `dlqueue predict` starts without them
-    from slurm_ext.advisor.evidence.worlds import World
     from slurm_ext.model.scaling.family import Family
     from slurm_ext.model.throughput.estimate import Estimate, Prior
     from slurm_ext.model.throughput.receiving import ReceiveTimes
@@ -54,7 +53,8 @@ class DecisionContext:
     evidence: Evidence = field(default_factory=dict)
     prior: "Prior | None" = None
     rules: PartitionRules | None = None  # None: the partition's are unknown
-    factor: float = 1.0  # widens every interval (model/throughput/calibration.py)
+    factor: float = 1.0  # widens intervals on cores of its own (model/throughput/calibration.py)
+    factor_beside: float = 1.0  # the same beside others on its cores
     stopped: str = ""  # why nothing acts on it (advisor/evidence/standing.py); empty: act
     family: "Family | None" = None  # how trainings of this site grow with GPUs
     receives: "ReceiveTimes" = ()  # by the user's other runs (model/throughput/receiving.py)
@@ -75,6 +75,7 @@ class Recommendation:
     of_others: bool = False  # as EvidenceSummary's: nothing is changed
     why_advice: str = ""  # the same
     factor: float = 1.0  # as DecisionContext's
+    factor_beside: float = 1.0  # the same
     stopped: str = ""  # why mode act became advise; empty: it did not
     workers_stay: str | None = None  # why its workers cannot be moved
     least_cpus: int = 1  # of a task: fewer are never advised
@@ -136,6 +137,7 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
         of_others=of_others,
         why_advice=summary.why_advice,
         factor=context.factor,
+        factor_beside=context.factor_beside,
         stopped=stopped,
         workers_stay=workers_stay,
         least_cpus=least,
@@ -149,7 +151,14 @@ def predictor(
     estimated: "Estimate", context: DecisionContext, whole: WholeRun = _ALONE
 ) -> Callable[[Shape], Prediction]:
     """Shape to Prediction of the whole run, on machines such as like runs saw."""
-    return whole_run_predictor(estimated, node_cores_of(context.evidence), context.factor, whole)
+    cores = node_cores_of(context.evidence)
+    widths, kept = (context.factor, context.factor_beside), keeps_cores(context.rules)
+    return whole_run_predictor(estimated, cores, widths, whole, kept)
+
+
+def keeps_cores(rules: PartitionRules | None) -> bool:
+    """True unless Slurm is known to let jobs compute on each other's cores."""
+    return rules is None or rules.keeps_cores
 
 
 def _why_workers_stay(job: Submission, refused: int) -> str | None:
@@ -178,16 +187,16 @@ def _loader_decision(
         why_not = why_not or _too_few(estimated.runs, least)
     if why_not is not None or estimated is None:
         return Decision(action="leave", reason=str(why_not), before=before, after=before)
-    from slurm_ext.advisor.evidence.worlds import told, worlds_of
+    from slurm_ext.advisor.evidence.worlds import Worlds, worlds_of
     from slurm_ext.policy import loader
 
-    predict = whole_run_predictor(estimated, summary.node_cores, context.factor, summary.whole)
+    widths, kept = (context.factor, context.factor_beside), keeps_cores(context.rules)
+    predict = whole_run_predictor(estimated, summary.node_cores, widths, summary.whole, kept)
     explicit = job.cpus_per_task is not None
     may_change = settings["policy.change_explicit"] if explicit else "any"
     if far and may_change == "any":  # no job gives up cores for what other arguments needed
         may_change = "grow"
-    kept = context.rules is None or context.rules.keeps_cores
-    worlds: Sequence[World] = ()
+    worlds = Worlds()
     if estimated.most_others or not kept:
         worlds = worlds_of(
             estimated,
@@ -205,13 +214,13 @@ def _loader_decision(
         # other jobs on its cores a job that waits is no job that needs fewer, or that more help.
         may_change_cpus="never" if context.rules is None or estimated.others else str(may_change),
         worker_rss_bytes=(estimated.worker_rss_bytes or 0) * summary.whole.per_task or None,
-        worlds=worlds,
+        worlds=worlds.rates,
         rows=predict.rows,
         **bounds,
     )
     if chosen.action == "change" and chosen.after.cpus_per_task < before.cpus_per_task:
         chosen = _above_floor(chosen, floor_for(job, context.rules), predict)
-    return told(chosen, worlds) if worlds else chosen
+    return worlds.told(chosen, *widths)
 
 
 def _too_few(runs: int, least: int) -> str:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from slurm_ext.advisor.sharing.terms import SharingDecision, slower
-from slurm_ext.core.records import Decision, Mode, Prediction
+from slurm_ext.core.records import Decision, Interval, Mode, Prediction
 from slurm_ext.core.stalls.bucket_caps import as_mib
 from slurm_ext.core.wire import MAX_MESSAGE_CHARS
 
@@ -120,26 +120,40 @@ def changes(decision: Decision) -> str:
     return ", ".join(f"{name} {old} -> {new}" for name, old, new in pairs if old != new)
 
 
+OWN, BESIDE = "on cores of its own", "beside other jobs"
+
+
 def beside(told: Prediction) -> str:
     """The rates beside other jobs and without them; empty where nobody wants its cores."""
-    if told.alone_samples_per_s is None:
+    other = told.elsewhere
+    if not told.crowded or other is None:
         return ""
-    here, alone = number(told.samples_per_s), number(told.alone_samples_per_s)
-    return (
-        f"{here} samples/s here, where other jobs want the same cores; {alone} on cores of its own"
-    )
+    here = f"{number(told.samples_per_s)} samples/s {BESIDE} ({_range(told.interval)})"
+    return f"{here}, {number(other.samples_per_s)} {OWN} ({_range(other.interval)})"
 
 
 def _gain(before: Prediction | None, after: Prediction, emulation: str) -> str:
-    low, high = number(after.interval.low), number(after.interval.high)
-    rate = beside(after) or f"{number(after.samples_per_s)} samples/s"
-    rates = f"{rate}, {low} to {high}{emulation}"
+    rates = f"{number(after.samples_per_s)} samples/s{_both(after)}{emulation}"
     if before is None:
         return f"predicted {rates}"
     ratio = after.samples_per_s / before.samples_per_s
     if ratio < SAME:
         return f"about as fast ({rates})"
     return f"about {ratio:.1f}x faster ({number(before.samples_per_s)} -> {rates})"
+
+
+def _both(told: Prediction) -> str:
+    """The interval, and behind it the rate of the other world with its own."""
+    other = told.elsewhere
+    if other is None:
+        return f", {_range(told.interval)}"
+    here, there = (BESIDE, OWN) if told.crowded else (OWN, BESIDE)
+    elsewhere = f"{number(other.samples_per_s)}, {_range(other.interval)}"
+    return f" {here}, {_range(told.interval)}; {there} {elsewhere}"
+
+
+def _range(bounds: Interval) -> str:
+    return f"{number(bounds.low)} to {number(bounds.high)}"
 
 
 def number(value: float) -> str:

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from slurm_ext.advisor.buckets.decision import BucketDecision, decide_buckets
 from slurm_ext.advisor.buckets.memory import BucketMemory
-from slurm_ext.advisor.evidence.calibrate import Factors
+from slurm_ext.advisor.evidence.calibrate import Factors, factor_for
 from slurm_ext.advisor.evidence.prior import Priors
 from slurm_ext.advisor.evidence.runs import LEVELS, RunTable
 from slurm_ext.advisor.evidence.standing import Standings, standing_of
@@ -220,7 +220,8 @@ class Advisor:
     def _recommend(self, request: CachedRequest) -> tuple[DecisionContext, Recommendation]:
         """The recommendation: the last one as long as everything it rests on is the same."""
         context = self._context(request)
-        basis = (context.summary, context.rules, context.factor, context.stopped)
+        widths = (context.factor, context.factor_beside)
+        basis = (context.summary, context.rules, *widths, context.stopped)
         if request.recommendation is None or request.basis != basis:
             request.basis, request.recommendation = basis, decide(request.job, context)
         return context, request.recommendation
@@ -236,14 +237,15 @@ class Advisor:
         summary = runs.summary(evidence, prior, own, job)
         level = None if summary.estimate is None else summary.estimate.level
         user, factors = job.user_name, self.factors
-        factor = factors.get((level, user)) or factors.get((level, None), 1.0)
-        standing = standing_of(self.standings, request.keys, user, job.partition, factor)
+        widths = [factor_for(factors, level, user, crowded=which) for which in (False, True)]
+        standing = standing_of(self.standings, request.keys, user, job.partition, *widths)
         return DecisionContext(
             settings=request.settings,
             evidence=evidence,
             prior=prior,
             rules=self._rules_for(job),
             factor=standing.factor,
+            factor_beside=standing.factor_beside,
             stopped=standing.stopped,
             receives=runs.receives.of(user),
             summary=summary,
@@ -299,6 +301,7 @@ class Advisor:
             message=response.message,
             keys=request.keys,
             factor=response.recommendation.factor,
+            factor_beside=response.recommendation.factor_beside,
             model=self.priors.name,
             sharing=None if sharing is None else sharing.as_json(done=done),
             elastic=requested_bounds((), job.env[VARIABLE]) if elastic else None,

@@ -1,9 +1,9 @@
 """A submission's DecisionContext as JSON, for people's commands, and read back.
 
 Schema: evidence ({level: [LoaderRun]}), prior ({accel, wall, cpu: [log_mean, log_sd]} or null),
-rules (as bounds.Rules, or null), factor, and receives (cores, GPU model, log_mean and log_sd of
-each kind of machine). The runs are the user's own; what other users' runs say is in the prior, as
-ranges.
+rules (as bounds.Rules, or null), factor, factor_beside, and receives (cores, GPU model, log_mean
+and log_sd of each kind of machine). The runs are the user's own; what other users' runs say is in
+the prior, as ranges.
 """
 
 from collections.abc import Mapping
@@ -38,6 +38,7 @@ def context_json(known: DecisionContext, job: Submission) -> dict[str, Any]:
         else {name: _pair(getattr(prior, name)) for name in _BELIEFS},
         "rules": None if known.rules is None else asdict(known.rules),
         "factor": known.factor,
+        "factor_beside": known.factor_beside,
         "receives": [[*machine, *_pair(seconds)] for machine, seconds in known.receives],
     }
 
@@ -55,6 +56,7 @@ def context_from_json(settings: Settings, told: Mapping[str, Any]) -> DecisionCo
         rules=rules
         and PartitionRules(**{**rules, "allowance": JobAllowance(**rules["allowance"])}),
         factor=float(told["factor"]),
+        factor_beside=float(told.get("factor_beside", 1.0)),
         receives=tuple(
             ((cores, model), LogNormal(float(mean), float(sd)))
             for cores, model, mean, sd in told.get("receives", ())

@@ -46,7 +46,7 @@ def context_from_history(settings: "Settings", job: "Submission") -> "DecisionCo
     from slurm_ext.core.job_keys import keys_of
 
     keys = keys_of(job)
-    evidence, factor, stopped = {}, 1.0, ""
+    evidence, factor, beside, stopped = {}, 1.0, 1.0, ""
     receives: ReceiveTimes = ()
     if path.exists():
         from contextlib import closing
@@ -59,13 +59,14 @@ def context_from_history(settings: "Settings", job: "Submission") -> "DecisionCo
             evidence = similar_runs(conn, path, keys, user=user, account=account)
             standing = _standing(conn, path, job, keys)
             receives = _receives(runs_with_workers(conn, path, user))
-        factor, stopped = standing.factor, standing.stopped
+        factor, beside, stopped = standing.factor, standing.factor_beside, standing.stopped
     prior = _prior(models, job, keys)
     return DecisionContext(
         settings=settings,
         evidence=evidence,
         prior=prior,
         factor=factor,
+        factor_beside=beside,
         stopped=stopped,
         receives=receives,
     )
@@ -97,8 +98,9 @@ def _standing(
     newest = fair_outcomes(conn, path, NEWEST)
     own = standing_of_user(outcomes_of_user(conn, path, user))
     known = Standings({user: own}, site_standing(newest))
-    factor = factor_for(factors_of(newest), None, user)
-    return standing_of(known, keys, user, job.partition, factor)
+    factors = factors_of(newest)
+    widths = [factor_for(factors, None, user, crowded=which) for which in (False, True)]
+    return standing_of(known, keys, user, job.partition, *widths)
 
 
 def _prior(models: "Path", job: "Submission", keys: Any) -> Any:

@@ -137,11 +137,18 @@ def _point(prediction: Prediction, ranks: int) -> dict[str, float]:
 def _prediction(prediction: Prediction | None, ranks: int) -> dict[str, Any] | None:
     if prediction is None:
         return None
-    alone = prediction.alone_samples_per_s
+    told = prediction.times(ranks)
+    other = told.elsewhere
     return {
-        "samples_per_s": ranks * prediction.samples_per_s,
-        "interval": [ranks * prediction.interval.low, ranks * prediction.interval.high],
-        "interval_level": prediction.interval.level,
-        "bottleneck": prediction.bottleneck,
-        "alone_samples_per_s": alone and ranks * alone,
+        "samples_per_s": told.samples_per_s,
+        "interval": [told.interval.low, told.interval.high],
+        "interval_level": told.interval.level,
+        "bottleneck": told.bottleneck,
+        "alone_samples_per_s": other.samples_per_s if other and told.crowded else None,
+        "elsewhere": other
+        and {
+            "samples_per_s": other.samples_per_s,
+            "interval": [other.interval.low, other.interval.high],
+            "crowded": other.crowded,
+        },
     }

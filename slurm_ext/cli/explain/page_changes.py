@@ -67,11 +67,18 @@ def _rates(ledger: Mapping[str, Any], run: Mapping[str, Any] | None, ranks: int)
     shapes = ("before", "after") if is_changed(ledger) else ("after", "before")
     by_name = {}
     for when in shapes if ledger["before_samples_per_s"] is not None else ():
-        values = (ledger[f"{when}_{end}"] for end in ("samples_per_s", "low", "high"))
+        values = (ledger[f"{when}{end}"] for end in _columns(ledger, run))
         by_name[tuple(ranks * value for value in values)] = _SHAPES[when]
     yield from ((name, *values) for values, name in by_name.items())
     if run is not None:
         yield "measured", rate_of(run) or 0.0, None, None
+
+
+def _columns(ledger: Mapping[str, Any], run: Mapping[str, Any] | None) -> Sequence[str]:
+    """Ends of the columns of the world that the run was in; of the expected one without a run."""
+    beside = ((run or {}).get("verdict") or {}).get("beside")
+    there = beside is not None and beside != bool(ledger["crowded"])
+    return [f"_{'else_' if there else ''}{name}" for name in ("samples_per_s", "low", "high")]
 
 
 def _scores(rates: Sequence[Rate]) -> ReportTable:

@@ -160,12 +160,20 @@ def _expected(ledger: Mapping[str, Any], ranks: int) -> Iterator[str]:
 
 def _predicted(ledger: Mapping[str, Any], when: str, ranks: int) -> str:
     from slurm_ext.cli.common.evidence_text import shape
+    from slurm_ext.cli.predict.text import rate
 
-    predicted = shape(ledger[f"{when}_cpus"], ledger[f"{when}_workers"])
-    low, high = ranks * ledger[f"{when}_low"], ranks * ledger[f"{when}_high"]
-    value = ranks * ledger[f"{when}_samples_per_s"]
-    rate = f"{value:.4g} samples/s ({low:.4g} to {high:.4g})"
-    return f"expected: {predicted}: {rate}, limited by {ledger[f'{when}_bottleneck']}"
+    def of(name: str) -> dict[str, Any]:
+        value, *bounds = (
+            ranks * ledger[f"{name}{end}"] for end in ("samples_per_s", "low", "high")
+        )
+        return {"samples_per_s": value, "interval": bounds}
+
+    predicted = {**of(f"{when}_"), "bottleneck": ledger[f"{when}_bottleneck"]}
+    if ledger.get("crowded") is not None:
+        predicted["elsewhere"] = {**of(f"{when}_else_"), "crowded": not ledger["crowded"]}
+    return (
+        f"expected: {shape(ledger[f'{when}_cpus'], ledger[f'{when}_workers'])}: {rate(predicted)}"
+    )
 
 
 def is_changed(ledger: Mapping[str, Any]) -> bool:

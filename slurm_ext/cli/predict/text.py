@@ -90,12 +90,18 @@ def _shape(point: Mapping[str, Any]) -> str:
 
 
 def rate(prediction: Mapping[str, Any]) -> str:
-    """`71 samples/s (60 to 80), limited by data`, and beside other jobs what it is without them."""
-    low, high = prediction["interval"]
-    value, alone = prediction["samples_per_s"], prediction.get("alone_samples_per_s")
-    where = f"; {alone:.4g} on cores of its own, which other jobs want too" if alone else ""
-    rates = f"{value:.4g} samples/s{' here' if alone else ''} ({low:.4g} to {high:.4g})"
-    return f"{rates}, limited by {prediction['bottleneck']}{where}"
+    """`71 samples/s (60 to 80), limited by data`, and what it is in the other of two worlds."""
+    value, (low, high) = prediction["samples_per_s"], prediction["interval"]
+    other = prediction.get("elsewhere")
+    from slurm_ext.advisor.pipeline.message import BESIDE, OWN
+
+    here, there = (OWN, BESIDE) if other and other["crowded"] else (BESIDE, OWN)
+    rates = f"{value:.4g} samples/s{f' {here}' if other else ''} ({low:.4g} to {high:.4g})"
+    limited = f"{rates}, limited by {prediction['bottleneck']}"
+    if not other:
+        return limited
+    least, most = other["interval"]
+    return f"{limited}; {other['samples_per_s']:.4g} {there} ({least:.4g} to {most:.4g})"
 
 
 def run_time(told: Mapping[str, Any]) -> str:

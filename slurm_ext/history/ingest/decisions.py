@@ -55,6 +55,14 @@ _COLUMNS = (
     "elastic",
     "ranks",
     "buckets",
+    "crowded",
+    "factor_beside",
+    "before_else_samples_per_s",
+    "before_else_low",
+    "before_else_high",
+    "after_else_samples_per_s",
+    "after_else_low",
+    "after_else_high",
     *KEY_COLUMNS,
 )
 _INSERT = (
@@ -263,6 +271,10 @@ def _values(p: Proposal) -> tuple[Any, ...]:
         p.elastic,
         p.ranks,
         None if p.buckets is None else json.dumps(p.buckets),
+        basis.crowded if basis and basis.elsewhere else None,
+        p.factor_beside,
+        *_elsewhere(before),
+        *_elsewhere(after),
         *map(p.keys.get, STORED_LEVELS),
     )
 
@@ -271,3 +283,10 @@ def _believed(p: Prediction | None) -> tuple[Any, ...]:
     if p is None:
         return (None, None, None, None)
     return (p.samples_per_s, p.interval.low, p.interval.high, p.bottleneck)
+
+
+def _elsewhere(p: Prediction | None) -> tuple[Any, ...]:
+    other = p and p.elsewhere
+    if other is None:
+        return (None, None, None)
+    return (other.samples_per_s, other.interval.low, other.interval.high)

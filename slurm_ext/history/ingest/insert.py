@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from slurm_ext.core.job_keys import record_keys
 from slurm_ext.core.records import Outcome
+from slurm_ext.core.stalls.own_queue import crowded
 from slurm_ext.history.ingest.decisions import claim_for_run
 from slurm_ext.history.ingest.rows import (
     CORUNNER_COLUMNS,
@@ -73,7 +74,7 @@ _OTHER_NODES = (
     "SELECT state FROM runs WHERE job_id = ? AND restart = ? AND cluster = ? AND id <> ?"
     f" AND state <> '{Outcome.UNKNOWN}' ORDER BY id LIMIT 1"
 )
-_LOADER_NAMES = ("run", *LOADER_COLUMNS, *KEY_COLUMNS)
+_LOADER_NAMES = ("run", *LOADER_COLUMNS, "crowded", *KEY_COLUMNS)
 _INSERT_LOADER = (
     f"INSERT INTO loader_runs ({', '.join(_LOADER_NAMES)})"
     f" VALUES ({', '.join('?' * len(_LOADER_NAMES))})"
@@ -178,7 +179,8 @@ class Inserter:
         submitted = claim_for_run(conn, rows.run, now_s)
         if rows.loader is not None:
             keys = {**record_keys(rows.run.user, rows.run.job_name), **submitted}
-            values = (run, *loader_values(rows.loader), *map(keys.get, STORED_LEVELS))
+            met = crowded(rows.loader)
+            values = (run, *loader_values(rows.loader), met, *map(keys.get, STORED_LEVELS))
             conn.execute(_INSERT_LOADER, values)
 
     def _name(self, name: tuple[str, str, str]) -> int:

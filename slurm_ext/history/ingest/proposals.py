@@ -11,7 +11,16 @@ from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from slurm_ext.core.errors import RecordError
-from slurm_ext.core.records import Decision, Edits, Interval, Level, Mode, Prediction, Shape
+from slurm_ext.core.records import (
+    Decision,
+    Edits,
+    Elsewhere,
+    Interval,
+    Level,
+    Mode,
+    Prediction,
+    Shape,
+)
 from slurm_ext.history.store.names import STORED_LEVELS
 
 VERSION = 1
@@ -38,7 +47,8 @@ class Proposal:
     edits: Edits = field(default_factory=Edits)
     message: str | None = None
     keys: Mapping[Level, int] = field(default_factory=dict)
-    factor: float = 1.0  # by which its intervals were widened
+    factor: float = 1.0  # by which its intervals on cores of its own were widened
+    factor_beside: float = 1.0  # the same beside others
     model: str | None = None  # name of the artifact that answered
     sharing: Mapping[str, Any] | None = None  # advisor/sharing/terms.py's Shared.as_json
     elastic: str | None = None  # what DLQUEUE_ELASTIC said in its environment
@@ -97,8 +107,17 @@ def _prediction(body: dict[str, Any] | None) -> Prediction | None:
         return None
     shape = _typed(Shape(**body.pop("shape")))
     interval = _typed(Interval(**body.pop("interval")))
-    level = Level(body.pop("level"))
-    return _typed(Prediction(**body, level=level, shape=shape, interval=interval))
+    level, other = Level(body.pop("level")), body.pop("elsewhere", None)
+    body.pop("alone_samples_per_s", None)  # of a journal of before: a rate without an interval
+    elsewhere = None if other is None else _elsewhere(other)
+    return _typed(
+        Prediction(**body, level=level, shape=shape, interval=interval, elsewhere=elsewhere)
+    )
+
+
+def _elsewhere(body: dict[str, Any]) -> Elsewhere:
+    interval = _typed(Interval(**body.pop("interval")))
+    return _typed(Elsewhere(**body, interval=interval))
 
 
 def _typed(record: T) -> T:

@@ -235,6 +235,58 @@ def lighter_checks(db: "Database") -> None:
         refuse_others(db, table)
 
 
+def two_worlds(db: "Database") -> None:
+    """Add the world that a run was in, and rates and bounds of a decision in the other one.
+
+    Of a run, `crowded` is 1 beside others on its cores, 0 on cores of its own, and NULL where its
+    own processes may have crowded them. Of a decision it is the world of its other columns, and
+    NULL where it knew one.
+    """
+    db.execute("ALTER TABLE loader_runs ADD COLUMN crowded INTEGER")
+    db.execute("ALTER TABLE decisions ADD COLUMN crowded INTEGER")
+    db.execute("ALTER TABLE decisions ADD COLUMN factor_beside REAL")
+    for name in ("samples_per_s", "low", "high"):
+        for when in ("before", "after"):
+            db.execute(f"ALTER TABLE decisions ADD COLUMN {when}_else_{name} REAL")
+    check_types(db, "loader_runs")
+    check_types(db, "decisions")
+    db.execute("DROP VIEW outcomes")
+    _create_outcomes_of_worlds(db)
+
+
+def _create_outcomes_of_worlds(db: "Database") -> None:
+    """Judge each run by what was told of the world that it met; of two, by the nearer one.
+
+    `before_*`, `after_*`, `predicted`, `low`, `high` and `factor` are that world's.
+    """
+    achieved = "coalesce(l.whole_samples_per_s / nullif(l.ranks, 0), l.samples_per_s)"
+    acted = "(d.mode = 'act' AND d.action = 'change' AND NOT d.holdout)"
+    ran = f"iif({acted}, d.after_samples_per_s * d.after_else_samples_per_s,"
+    ran += " d.before_samples_per_s * d.before_else_samples_per_s)"
+    crowded = f"coalesce(l.crowded, {achieved} * {achieved} < {ran})"
+    there = f"({crowded} <> d.crowded)"  # NULL, and so false, where one world was told
+
+    def of(when: str, name: str) -> str:
+        return f"iif({there}, d.{when}_else_{name}, d.{when}_{name})"
+
+    predicted = ", ".join(
+        f"iif({acted}, {of('after', name)}, {of('before', name)}) AS {alias}"
+        for name, alias in (("samples_per_s", "predicted"), ("low", "low"), ("high", "high"))
+    )
+    as_written = ", ".join(f"{of('before', n)} AS before_{n}" for n in ("samples_per_s", "low"))
+    beside = f"coalesce({there} <> d.crowded, 0)"
+    db.execute(
+        "CREATE VIEW outcomes AS SELECT d.id AS decision, d.token, d.mode, d.action, d.holdout,"
+        f" {acted} AS acted, d.level, d.runs, iif({beside}, d.factor_beside, d.factor) AS factor,"
+        f" {beside} AS crowded, {as_written}, {of('after', 'samples_per_s')} AS"
+        f" after_samples_per_s, {predicted}, {achieved} AS achieved, r.id AS run, r.end_s"
+        " FROM decisions d INDEXED BY decisions_believed"
+        " CROSS JOIN runs r ON r.decision = d.token CROSS JOIN loader_runs l ON l.run = r.id"
+        " WHERE d.state = 'claimed' AND d.after_samples_per_s IS NOT NULL"
+        " AND coalesce(r.array_job_id, r.job_id) = d.job_id"
+    )
+
+
 TABLES = (
     "runs",
     "loader_runs",
@@ -274,6 +326,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     found_runs,
     bucket_runs,
     lighter_checks,
+    two_worlds,
 )
 
 

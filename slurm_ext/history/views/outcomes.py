@@ -32,6 +32,7 @@ class Residual:
     level: Level
     runs: int
     factor: float  # by which low and high were widened then
+    crowded: bool = False  # the world that they are of: beside others on its cores
     user: str = ""
     acted: bool  # the job ran as changed; otherwise the prediction is of the job as written
     as_written_low: float | None = None  # low end of the prediction for the job as written
@@ -53,7 +54,8 @@ class Residual:
 
 _COLUMNS = """
 SELECT o.predicted, o.low, o.high, o.achieved, o.level, o.runs, o.factor, o.acted,
-    coalesce(d.user, ''), d.before_low, d.partition, d.key_script_args, d.key_script, o.decision"""
+    coalesce(d.user, ''), o.before_low, d.partition, d.key_script_args, d.key_script, o.crowded,
+    o.decision"""
 _JOINED = "CROSS JOIN decisions d ON d.id = o.decision"
 OUTCOMES = f"{_COLUMNS} FROM outcomes o {_JOINED} ORDER BY o.decision DESC LIMIT ?"
 # Of the table itself, for its index: where a user sees a part, `outcomes` is that part.
@@ -117,11 +119,18 @@ def outcomes_of_user(
 def predicted_of(
     conn: sqlite3.Connection, path: Path, decision: int
 ) -> dict[int, dict[str, float | None]]:
-    """By run: low, high and what was achieved, of one decision (its id). Raises HistoryError."""
-    sql = "SELECT run, low, high, achieved FROM outcomes WHERE decision = ?"
+    """By run: low, high and what was achieved, of one decision (its id). Raises HistoryError.
+
+    `beside`: True where that is of crowded cores, and False where of its own; None: of any.
+    """
+    sql = (
+        "SELECT o.run, o.low, o.high, o.achieved, iif(d.crowded IS NULL, NULL, o.crowded)"
+        " FROM outcomes o CROSS JOIN decisions d ON d.id = o.decision WHERE o.decision = ?"
+    )
     with explaining(path):
         rows = conn.execute(sql, (decision,)).fetchall()
-    return {run: {"low": low, "high": high, "achieved": rate} for run, low, high, rate in rows}
+    names = ("low", "high", "achieved", "beside")
+    return {run: dict(zip(names, values, strict=True)) for run, *values in rows}
 
 
 def series_by_key(newest: Iterable[Residual]) -> dict[int, list[Residual]]:
@@ -190,7 +199,7 @@ def _newest(
 
 def _residual(row: tuple[Any, ...]) -> Residual:
     predicted, low, high, achieved, level, runs, factor, acted, user, *more = row
-    as_written_low, partition, exact, script, decision = more
+    as_written_low, partition, exact, script, crowded, decision = more
     return Residual(
         predicted=predicted,
         low=low,
@@ -199,6 +208,7 @@ def _residual(row: tuple[Any, ...]) -> Residual:
         level=Level(level),
         runs=runs,
         factor=factor,
+        crowded=bool(crowded),
         acted=bool(acted),
         user=user,
         as_written_low=as_written_low,

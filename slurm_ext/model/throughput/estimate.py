@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import ceil, exp, inf, log
 from typing import Any
 
-from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
+from slurm_ext.core.records import Elsewhere, Interval, Level, LoaderRun, Prediction, Shape
 from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.floats import FLOATS, Arithmetic
 from slurm_ext.model.throughput.curve import RECEIVE_S, SLICE_S, Curve, Point, at, is_serial
@@ -121,8 +121,8 @@ class ShapePredictor:
     """Predictions of one estimate: of a shape in full, of many at once as two figures each.
 
     Where the last runs' cores were crowded, the next one's will be: the rate is that beside as many
-    processes, and the interval reaches up to what cores of its own would give, which is told as a
-    rate of its own where other jobs have to be among them.
+    processes. What cores of its own would give stands beside it where other jobs have to be among
+    those; else the interval reaches up to that.
     """
 
     def __init__(
@@ -145,7 +145,15 @@ class ShapePredictor:
         if self._left is None:
             return alone
         crowded = _beside(alone, self._left(shape.num_workers, cores), self._factor)
-        return crowded if known.by_other_jobs else replace(crowded, alone_samples_per_s=None)
+        if known.by_other_jobs:
+            return replace(crowded, elsewhere=elsewhere(alone, crowded=False))
+        low = crowded.interval.low
+        return replace(crowded, interval=replace(alone.interval, low=low))
+
+    @property
+    def crowded(self) -> bool:
+        """True if its rates are those beside other jobs."""
+        return self._left is not None and self._known.by_other_jobs
 
     def ends(self, cpus: Any, workers: Any) -> tuple[Any, Any]:
         """Rates and lower bounds: arrays, a row for each of `cpus`, of `workers` above zero."""
@@ -175,10 +183,14 @@ def _beside(quiet: Prediction, share: float, factor: float) -> Prediction:
     return replace(
         quiet,
         samples_per_s=rate,
-        interval=replace(quiet.interval, low=rate * exp(-spread)),
+        interval=Interval(rate * exp(-spread), rate * exp(spread)),
         bottleneck="cores" if limited else quiet.bottleneck,
-        alone_samples_per_s=quiet.samples_per_s,
     )
+
+
+def elsewhere(prediction: Prediction, *, crowded: bool) -> Elsewhere:
+    """A prediction's rate, as the one of another world."""
+    return Elsewhere(prediction.samples_per_s, prediction.interval, crowded)
 
 
 def core_predictor(known: Estimate, *, factor: float = 1.0) -> Callable[[float, int], Prediction]:

@@ -18,12 +18,11 @@ from math import exp, inf
 from typing import Any
 
 from slurm_ext.core.records import LoaderRun
+from slurm_ext.core.stalls.own_queue import WAITED, waited, waited_for_others
 from slurm_ext.model.throughput.curve import RECEIVE_S, Curve, at, at_beside
 from slurm_ext.model.throughput.inversion import InvertedRun
-from slurm_ext.model.throughput.own_queue import computed_s, queued_s, waited_for_others
 
-WAITED = 0.1  # of the time in which its processes could have computed, and of its rate
-LAST = 3  # runs: of these the mean, because neighbours come and go
+LAST = 3  # runs: of those that were crowded the mean, because neighbours come and go
 MOST = 64.0  # processes for each core: more than that is no neighbour, but a broken figure
 MOST_FEWER = 64  # worker counts that are looked at
 _HALVINGS = 24
@@ -83,12 +82,13 @@ class CrowdedShares:
 def others(runs: Sequence[LoaderRun], inverted: Sequence[InvertedRun]) -> tuple[float, bool]:
     """Processes that crowded each core of the last runs (newest first), and whether others' did.
 
-    0.0 and False where nobody did.
+    The mean of those runs that were crowded; 0.0 and False where none was.
     """
     last = runs[:LAST]
     counts = [met(run, one) for run, one in zip(last, inverted[:LAST], strict=True)]
     theirs = any(n and waited_for_others(run) for n, run in zip(counts, last, strict=True))
-    return sum(counts) / max(1, len(last)), theirs
+    crowds = [count for count in counts if count]
+    return sum(crowds) / max(1, len(crowds)), theirs
 
 
 @lru_cache(maxsize=4096)  # as inverted runs are kept: many jobs rest on one run
@@ -124,9 +124,3 @@ def _curve_of(run: LoaderRun, one: InvertedRun) -> Curve:
         epoch_samples=run.epoch_samples or inf,
         threads=one.threads,
     )
-
-
-def waited(run: LoaderRun) -> float:
-    """The share of the time in which its processes could compute that they waited for a core."""
-    waited_s = queued_s(run)
-    return waited_s / (waited_s + computed_s(run)) if waited_s > 0 else 0.0

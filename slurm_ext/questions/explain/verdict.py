@@ -14,24 +14,29 @@ def verdict_of(
     run: Mapping[str, Any],
     past: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any] | None:
-    """`{inside, side, why}`; None where nothing was predicted of the run, or it measured nothing.
+    """`{inside, side, why, beside}`; None where nothing was predicted of the run, or measured.
 
     `predicted`: the run's row of the view `outcomes`; `run`: as `queries.job` has it; `past`: the
-    runs that the prediction rested on. `side` is below, above or null, `why` a list of reasons.
+    runs that the prediction rested on. `side` is below, above or null, `why` a list of reasons, and
+    `beside` whether what was told beside other jobs on its cores is meant; null: one world was.
     """
     if predicted is None or None in (predicted["low"], predicted["high"], predicted["achieved"]):
         return None
+    beside = predicted.get("beside")
+    world = {"beside": None if beside is None else bool(beside)}
     if predicted["low"] <= predicted["achieved"] <= predicted["high"]:
-        return {"inside": True, "side": None, "why": []}
+        return {"inside": True, "side": None, "why": [], **world}
     side = "below" if predicted["achieved"] < predicted["low"] else "above"
-    return {"inside": False, "side": side, "why": [*_why(run, past, side)] or [UNKNOWN]}
+    return {"inside": False, "side": side, "why": [*_why(run, past, side)] or [UNKNOWN], **world}
 
 
 def line(verdict: Mapping[str, Any]) -> str:
     """The same for people."""
+    world = " beside other jobs" if verdict.get("beside") else ""
     if verdict["inside"]:
-        return "verdict:  inside its interval"
-    return f"verdict:  outside its interval, {verdict['side']} it: {'; '.join(verdict['why'])}"
+        return f"verdict:  inside its interval{world}"
+    why = "; ".join(verdict["why"])
+    return f"verdict:  outside its interval{world}, {verdict['side']} it: {why}"
 
 
 def _why(run: Mapping[str, Any], past: Sequence[Mapping[str, Any]], side: str) -> Iterator[str]:

@@ -171,6 +171,16 @@ def test_each_level_has_its_own_factor() -> None:
     )  # nothing of its own: all
 
 
+def test_each_world_has_its_own_factor() -> None:
+    """Intervals beside others that miss widen those beside others."""
+    own = [one for user in "abc" for one in ended(user, 1.0, 15)]
+    beside = [replace(one, crowded=True) for user in "abc" for one in ended(user, 3.0, 15)]
+    factors = factors_of([*own, *beside])
+    assert factor_for(factors, Level.SCRIPT, "d") == pytest.approx(1.0)
+    assert factor_for(factors, Level.SCRIPT, "d", crowded=True) == pytest.approx(3.0)
+    assert factor_for(factors_of(own), Level.SCRIPT, "d", crowded=True) == 1.0
+
+
 def test_a_flood_does_not_displace_others_outcomes(tmp_path: Path) -> None:
     """Of the outcomes that are looked at, one user's are a third where others have some."""
     with open_history(tmp_path / "history.db") as history:

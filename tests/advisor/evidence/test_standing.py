@@ -30,6 +30,7 @@ def outcome(
     user: str = "ada",
     partition: str | None = "gpu",
     as_written_low: float | None = None,
+    beside: bool = False,
 ) -> Residual:
     """One whose run lies so many half widths above what was predicted (below: negative)."""
     return Residual(
@@ -42,6 +43,7 @@ def outcome(
         factor=factor,
         acted=as_written_low is not None,
         as_written_low=as_written_low,
+        crowded=beside,
         user=user,
         partition=partition,
         keys=keys,
@@ -97,6 +99,13 @@ def test_another_partition_has_a_width_of_its_own() -> None:
     elsewhere = standing(*[outcome(4.0, partition="old")] * 3)
     assert (elsewhere.factor, elsewhere.stopped) == (1.0, NOT_AS_PREDICTED)
     assert standing(outcome(4.0, partition="old"), partition="old").factor == pytest.approx(4.0)
+
+
+def test_each_world_has_a_width_of_its_own() -> None:
+    """A miss beside others says nothing of the interval on cores of its own."""
+    found = standing(outcome(4.0, beside=True), outcome(2.0))
+    assert found.factor == pytest.approx(2.0)
+    assert found.factor_beside == pytest.approx(4.0)
 
 
 def test_three_outcomes_in_a_row_that_miss_stop_acting_until_one_is_inside() -> None:

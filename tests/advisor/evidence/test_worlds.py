@@ -1,12 +1,12 @@
-"""Worlds in which a change has to hold, and intervals that reach down to them."""
+"""Worlds in which a change has to hold, and what is told of the one that a job has not met."""
 
 from dataclasses import replace
 
 import pytest
 
 from slurm_ext.advisor.evidence.whole_run import WholeRun
-from slurm_ext.advisor.evidence.worlds import FULL, told, worlds_of
-from slurm_ext.core.records import Decision, Shape
+from slurm_ext.advisor.evidence.worlds import FULL, worlds_of
+from slurm_ext.core.records import Decision, Prediction, Shape
 from slurm_ext.model.throughput.estimate import Estimate, predict
 from tests.builders import STARVED, estimate_of
 
@@ -20,7 +20,8 @@ def rates(
     known: Estimate, shape: Shape, *, shared_by: int | None = None, whole: WholeRun = ALONE
 ) -> list[float]:
     """The rate of each world of a job on a node of eight cores."""
-    return [one(shape) for one in worlds_of(known, whole, node_cores=8, shared_by=shared_by)]
+    worlds = worlds_of(known, whole, node_cores=8, shared_by=shared_by)
+    return [one(shape) for one in worlds.rates]
 
 
 def test_a_job_on_cores_of_its_own_that_met_nobody_has_one_world() -> None:
@@ -69,23 +70,59 @@ def test_ranks_of_a_task_share_what_it_has() -> None:
     assert rates(crowded, FOUR, whole=WholeRun(2, per_task=2)) == rates(crowded, two)
 
 
-def test_what_is_told_reaches_down_to_every_world() -> None:
-    """Bounds above stay; where all worlds are faster, so do those below."""
-    prediction = predict(KNOWN, FOUR)
+def crowded(known: Estimate, *, beside: float = 1.0, shared_by: int | None = None) -> Prediction:
+    """What is told of a job that met nobody lately, with the other world."""
+    own = predict(known, FOUR, factor=2.0)
     decision = Decision(
         action="leave",
         reason="fine",
         before=FOUR,
         after=FOUR,
-        predicted_before=prediction,
-        predicted_after=prediction,
+        predicted_before=own,
+        predicted_after=own,
     )
-    slow = told(decision, [lambda _: prediction.samples_per_s / 4, lambda _: 1e9])
-    assert slow.predicted_after == slow.predicted_before
-    assert slow.predicted_after is not None
-    assert slow.predicted_after.samples_per_s == prediction.samples_per_s
-    assert slow.predicted_after.interval.low == pytest.approx(prediction.interval.low / 4)
-    assert slow.predicted_after.interval.high == prediction.interval.high
-    assert told(decision, [lambda _: 1e9]) == told(decision, []) == decision
-    silent = replace(decision, predicted_before=None, predicted_after=None)
-    assert told(silent, [lambda _: 1.0]) == silent
+    worlds = worlds_of(known, ALONE, node_cores=8, shared_by=shared_by)
+    told = worlds.told(decision, 2.0, beside).predicted_after
+    assert told is not None
+    assert replace(told, elsewhere=None) == own
+    return told
+
+
+def test_a_crowd_that_nobody_met_lies_between_none_and_a_full_node() -> None:
+    """Its bounds are what cores of its own give, and what a full node leaves."""
+    own, told = predict(KNOWN, FOUR), crowded(KNOWN, shared_by=4).elsewhere
+    (full,) = rates(KNOWN, FOUR, shared_by=4)
+    assert told is not None
+    assert told.crowded
+    assert full < told.samples_per_s < own.samples_per_s
+    assert told.interval.high == pytest.approx(own.interval.high)
+    assert told.interval.low == pytest.approx(full * own.interval.low / own.samples_per_s)
+
+
+def test_a_crowd_that_older_runs_met_has_its_rate_and_bounds() -> None:
+    """Whether or not the node may be fuller; a job that met one lately knows both already."""
+    older = replace(KNOWN, most_others=1.0)
+    for shared_by in (None, 4):
+        rate, *_ = rates(older, FOUR, shared_by=shared_by)
+        told = crowded(older, shared_by=shared_by).elsewhere
+        assert told is not None
+        assert told.samples_per_s == pytest.approx(rate)
+        assert told.interval.low < rate < told.interval.high < predict(KNOWN, FOUR).samples_per_s
+    lately = replace(older, others=1.0, by_other_jobs=True)
+    assert worlds_of(lately, ALONE, node_cores=8, shared_by=4).crowd is None
+    assert crowded(KNOWN).elsewhere is None
+
+
+def test_each_world_has_its_own_width() -> None:
+    """Outcomes beside others widen what is told of those, by that power of its bounds' ratio."""
+    once, twice = (crowded(KNOWN, beside=beside, shared_by=4) for beside in (1.0, 2.0))
+    assert once.interval == twice.interval
+    assert once.elsewhere is not None
+    assert once.elsewhere.widened(2.0) == twice.elsewhere
+
+
+def test_a_decision_without_predictions_has_no_worlds() -> None:
+    """There is nothing to tell."""
+    silent = Decision(action="leave", reason="", before=FOUR, after=FOUR)
+    worlds = worlds_of(KNOWN, ALONE, node_cores=8, shared_by=4)
+    assert worlds.told(silent, 1.0, 1.0) == silent

@@ -3,19 +3,28 @@
 from dataclasses import replace
 
 from slurm_ext.advisor.pipeline.message import beside, message
-from slurm_ext.core.records import Decision, Interval, Level, LoaderRun, Mode, Prediction, Shape
+from slurm_ext.core.records import (
+    Decision,
+    Elsewhere,
+    Interval,
+    Level,
+    LoaderRun,
+    Mode,
+    Prediction,
+    Shape,
+)
 from tests.advisor.pipeline.test_journey import ask, job
 
 HERE = Prediction(
     shape=Shape(cpus_per_task=4, num_workers=2),
     samples_per_s=430.0,
-    interval=Interval(300.0, 760.0),
+    interval=Interval(300.0, 500.0),
     bottleneck="cores",
     level=Level.SCRIPT_ARGS,
     runs=2,
-    alone_samples_per_s=700.0,
+    elsewhere=Elsewhere(700.0, Interval(650.0, 760.0), crowded=False),
 )
-BOTH = "430 samples/s here, where other jobs want the same cores; 700 on cores of its own"
+BOTH = "430 samples/s beside other jobs (300 to 500), 700 on cores of its own (650 to 760)"
 # A training that its GPU limits, on eight cores of which it needs two; others had most of them.
 LIGHT = LoaderRun(
     samples_per_s=395.0,
@@ -44,7 +53,7 @@ STARVED = replace(
 
 
 def test_the_line_tells_both_rates() -> None:
-    """What holds here and what would hold alone, for a job that stays and for one that changes."""
+    """What holds beside others and alone, for a job that stays and for one that changes."""
     stays = Decision(
         action="leave", reason="it is so", before=HERE.shape, after=HERE.shape, predicted_after=HERE
     )
@@ -60,8 +69,31 @@ def test_the_line_tells_both_rates() -> None:
         predicted_after=more,
     )
     said = message(moved, Mode.ADVISE, emulated=False) or ""
-    assert f"about 2.0x faster (215 -> {BOTH}, 300 to 760)" in said
-    assert beside(replace(HERE, alone_samples_per_s=None)) == ""
+    told = "430 samples/s beside other jobs, 300 to 500; on cores of its own 700, 650 to 760"
+    assert f"about 2.0x faster (215 -> {told})" in said
+    assert beside(replace(HERE, elsewhere=None)) == ""
+
+
+def test_a_job_that_met_nobody_is_told_what_others_would_cost() -> None:
+    """Its own rate first, and each with an interval of its own."""
+    own = replace(
+        HERE,
+        samples_per_s=700.0,
+        interval=Interval(650.0, 760.0),
+        elsewhere=Elsewhere(430.0, Interval(300.0, 700.0), crowded=True),
+    )
+    moved = Decision(
+        action="change",
+        reason="it waits",
+        before=HERE.shape,
+        after=replace(HERE.shape, num_workers=4),
+        predicted_before=replace(own, samples_per_s=350.0),
+        predicted_after=own,
+    )
+    said = message(moved, Mode.ACT, emulated=False) or ""
+    told = "700 samples/s on cores of its own, 650 to 760; beside other jobs 430, 300 to 700"
+    assert f"about 2.0x faster (350 -> {told})" in said
+    assert beside(own) == ""
 
 
 def test_a_starved_job_is_not_idle() -> None:
@@ -72,7 +104,7 @@ def test_a_starved_job_is_not_idle() -> None:
     assert quiet.edits.cpus_per_task is None or quiet.edits.cpus_per_task < 8
     assert starved.edits.cpus_per_task is None
     assert "idle" not in (starved.message or "")
-    assert "where other jobs want the same cores" in (starved.message or "")
+    assert "beside other jobs" in (starved.message or "")
 
 
 def test_a_job_that_waits_for_itself_blames_nobody() -> None:
@@ -82,4 +114,4 @@ def test_a_job_that_waits_for_itself_blames_nobody() -> None:
     assert told.message
     assert "other jobs" not in told.message
     beside_others = ask(job(cpus_per_task=1), replace(crowded, workers=2))
-    assert "where other jobs want the same cores" in (beside_others.message or "")
+    assert "beside other jobs" in (beside_others.message or "")

@@ -36,7 +36,7 @@ def settings(**values: Any) -> Settings:
 
 def always(factor: float) -> Factors:
     """One factor for every level and user."""
-    return {(level, None): factor for level in (None, *Level)}
+    return {(level, None, beside): factor for level in (None, *Level) for beside in (False, True)}
 
 
 def runs(advisor: Advisor, count: int) -> None:

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -57,6 +58,7 @@ def test_a_recommendation_as_json_has_every_field() -> None:
             "interval_level": 0.9,
             "bottleneck": prediction.bottleneck,
             "alone_samples_per_s": None,
+            "elsewhere": prediction.elsewhere and ANY,
         }
 
     assert body == {
@@ -164,7 +166,7 @@ def test_a_context_survives_json() -> None:
     receives = (((4, None), LogNormal(-6.0, 0.5)), ((8, "A100"), LogNormal(-5.0, 0.4)))
     known = context(prior=prior, rules=rules, factor=1.5, receives=receives)
     body = json.loads(json.dumps(context_json(known, Submission())))
-    assert set(body) == {"evidence", "prior", "rules", "factor", "receives"}
+    assert set(body) == {"evidence", "prior", "rules", "factor", "factor_beside", "receives"}
     assert body["prior"] == {"accel": [0.5, 0.25], "wall": [1.5, 1.25], "cpu": [2.5, 2.25]}
     assert context_from_json(known.settings, body) == known
     bare = context(rules=None, evidence={})
@@ -173,6 +175,7 @@ def test_a_context_survives_json() -> None:
         "prior": None,
         "rules": None,
         "factor": 1.0,
+        "factor_beside": 1.0,
         "receives": [],
     }
     assert context_from_json(bare.settings, context_json(bare, Submission())) == bare

@@ -23,6 +23,16 @@ def row(history: History, token: str = TOKEN) -> dict[str, Any]:
     return found
 
 
+ELSEWHERE = (
+    "crowded",
+    *(
+        f"{when}_else_{end}"
+        for when in ("before", "after")
+        for end in ("samples_per_s", "low", "high")
+    ),
+)
+
+
 def test_every_column_of_the_ledger(history: History) -> None:
     """Each has its own figure, of the decision or of the submission."""
     full = proposal(
@@ -72,6 +82,8 @@ def test_every_column_of_the_ledger(history: History) -> None:
         "before_low": 49.0,
         "before_high": 52.0,
         "before_bottleneck": "b50",
+        **dict.fromkeys(ELSEWHERE),
+        "factor_beside": 1.0,
         "after_samples_per_s": 100.0,
         "after_low": 99.0,
         "after_high": 102.0,

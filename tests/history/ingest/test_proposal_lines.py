@@ -9,16 +9,17 @@ import pytest
 
 from slurm_ext.core.actions import encode_action
 from slurm_ext.core.errors import RecordError
-from slurm_ext.core.records import Edits, Level
+from slurm_ext.core.records import Edits, Elsewhere, Interval, Level
 from slurm_ext.history.ingest import journal
 from slurm_ext.history.ingest.actions import record_actions
+from slurm_ext.history.ingest.decisions import record_proposals
 from slurm_ext.history.ingest.insert import IngestResult, Inserter
 from slurm_ext.history.ingest.proposals import line_of, proposal_of
 from slurm_ext.history.ingest.rows import RecordRows
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import History
 from tests.history.conftest import Spool
-from tests.history.ingest.ingest_examples import action, proposal
+from tests.history.ingest.ingest_examples import DECISION, action, predicted, proposal
 
 
 def test_why_a_line_is_no_proposal(history: History) -> None:
@@ -61,6 +62,21 @@ def test_a_line_has_everything_of_its_proposal() -> None:
         1.0,
         False,
     )
+
+
+def test_both_worlds_of_a_proposal_are_in_its_line_and_in_the_ledger(history: History) -> None:
+    """A line of before told one rate of cores of its own, which nobody can be judged by."""
+    other = Elsewhere(20.0, Interval(15.0, 30.0, 0.8), crowded=True)
+    told = replace(DECISION, predicted_after=replace(predicted(100.0), elsewhere=other))
+    two = proposal(decision=told, factor_beside=1.5)
+    assert proposal_of(line_of(two).encode()) == two
+    body = json.loads(line_of(proposal()))
+    body["decision"]["predicted_after"]["alone_samples_per_s"] = 70.0
+    assert proposal_of(json.dumps(body).encode()).decision == DECISION
+    record_proposals(history, [two, proposal("d1-0000000000000001")], "j", 1)
+    names = "crowded, factor_beside, before_else_low, after_else_samples_per_s, after_else_high"
+    rows = history.conn.execute(f"SELECT {names} FROM decisions ORDER BY id").fetchall()
+    assert rows == [(0, 1.5, None, 20.0, 30.0), (None, 1.0, None, None, None)]
 
 
 @pytest.mark.parametrize("chunk", [200, 1 << 20])

@@ -39,6 +39,7 @@ ADDED = {
         "threads": "INTEGER",
         "on_cpu": "INTEGER",
         "data_key": "INTEGER",
+        "crowded": "INTEGER",
     },
     "runs": {
         "node_gpu_model": "TEXT",
@@ -46,7 +47,20 @@ ADDED = {
         "node_energy_j": "REAL",
         "mps": "TEXT",
     },
-    "decisions": {"sharing": "TEXT", "elastic": "TEXT", "ranks": "INTEGER", "buckets": "TEXT"},
+    "decisions": {
+        "sharing": "TEXT",
+        "elastic": "TEXT",
+        "ranks": "INTEGER",
+        "buckets": "TEXT",
+        "crowded": "INTEGER",
+        "factor_beside": "REAL",
+        "before_else_samples_per_s": "REAL",
+        "after_else_samples_per_s": "REAL",
+        "before_else_low": "REAL",
+        "after_else_low": "REAL",
+        "before_else_high": "REAL",
+        "after_else_high": "REAL",
+    },
     "corunners": {"shared_cpus": "INTEGER", "shared_sockets": "INTEGER", "shared_gpus": "TEXT"},
 }
 
@@ -97,8 +111,8 @@ def test_the_columns_of_outcomes(history: History) -> None:
     cursor = history.conn.execute("SELECT * FROM outcomes")
     assert [column[0] for column in cursor.description] == [
         *("decision", "token", "mode", "action", "holdout", "acted", "level", "runs", "factor"),
-        *("before_samples_per_s", "after_samples_per_s", "predicted", "low", "high", "achieved"),
-        *("run", "end_s"),
+        *("crowded", "before_samples_per_s", "before_low", "after_samples_per_s"),
+        *("predicted", "low", "high", "achieved", "run", "end_s"),
     ]
 
 

@@ -10,7 +10,7 @@ from slurm_ext.core.records import Level
 from slurm_ext.core.stats import FEWEST
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views import columns, gain, self_metrics
-from slurm_ext.history.views.outcomes import Residual, outcomes_of
+from slurm_ext.history.views.outcomes import Residual, outcomes_of, predicted_of
 from slurm_ext.history.views.self_metrics import accuracy_of, read_self_metrics
 from tests.history.conftest import add_decision, add_run, insert
 
@@ -56,6 +56,50 @@ def test_an_outcome_is_of_the_shape_that_ran(
             decision=1,
         )
     ]
+
+
+TWO = {
+    "factor_beside": 3.0,
+    "before_else_samples_per_s": 40.0,
+    "before_else_low": 30.0,
+    "before_else_high": 55.0,
+    "after_else_samples_per_s": 50.0,
+    "after_else_low": 45.0,
+    "after_else_high": 60.0,
+}
+
+
+@pytest.mark.parametrize("holdout", [0, 1])
+@pytest.mark.parametrize(
+    ("met", "achieved", "beside"),
+    [(0, 55.0, False), (1, 150.0, True), (None, 60.0, True), (None, 101.0, False)],
+)
+def test_an_outcome_is_judged_by_what_was_told_of_the_world_that_it_met(
+    history: History, holdout: int, met: int | None, achieved: float, beside: bool
+) -> None:
+    """Where its record does not know, by the nearer rate; the factor is of that world, too."""
+    an_outcome(history, 1, achieved, crowded=0, holdout=holdout, **TWO)
+    history.conn.execute("UPDATE loader_runs SET crowded = ?", (met,))
+    (found,) = outcomes_of(history.conn, history.path, 9)
+    own = (100.0, 90.0, 120.0) if holdout else (200.0, 180.0, 240.0)
+    crowded = (40.0, 30.0, 55.0) if holdout else (50.0, 45.0, 60.0)
+    assert (found.predicted, found.low, found.high) == (crowded if beside else own)
+    assert (found.crowded, found.factor) == (beside, 3.0 if beside else 1.5)
+    assert found.as_written_low == (30.0 if beside else 90.0)
+    (judged,) = predicted_of(history.conn, history.path, 1).values()
+    assert judged["beside"] == beside
+
+
+def test_what_is_expected_beside_others_has_cores_of_its_own_as_its_other_world(
+    history: History,
+) -> None:
+    """A job whose last runs met others, with a run that did and one that did not."""
+    for number, met in enumerate((1, 0), 1):
+        an_outcome(history, number, 50.0, crowded=1, action="leave", **TWO)
+        history.conn.execute("UPDATE loader_runs SET crowded = ? WHERE run = ?", (met, number))
+    alone, beside = outcomes_of(history.conn, history.path, 9)
+    assert (beside.predicted, beside.crowded, beside.factor) == (100.0, True, 3.0)
+    assert (alone.predicted, alone.crowded, alone.factor) == (40.0, False, 1.5)
 
 
 def test_what_was_achieved_is_one_process_of_the_whole_run(history: History) -> None:

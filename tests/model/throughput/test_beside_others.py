@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
+from slurm_ext.core.stalls.own_queue import waited
 from slurm_ext.model.throughput.curve import Curve, at, at_beside
 from slurm_ext.model.throughput.estimate import Estimate, ShapePredictor, estimate, predict
 from slurm_ext.model.throughput.inversion import invert
-from slurm_ext.model.throughput.surroundings import LAST, CrowdedShares, others, others_of, waited
+from slurm_ext.model.throughput.surroundings import LAST, CrowdedShares, others, others_of
 from slurm_ext.policy.loader import decide
+from tests.builders import alone
 
 CURVE = Curve(accel_samples_per_s=400, fetch_wall_s=0.02, fetch_cpu_s=0.018, main_cpu_s=0.0005)
 RUN = LoaderRun(
@@ -66,22 +68,22 @@ def test_own_workers_that_share_a_core_are_no_others() -> None:
 
 
 def test_the_last_runs_count_and_older_ones_do_not() -> None:
-    """Neighbours come and go: a mean of a few."""
-    runs = [met(3.0), RUN, RUN, met(9.0)]
+    """Neighbours come and go: a mean of the few that met any."""
+    runs = [met(3.0), RUN, met(1.0), met(9.0)]
     assert LAST == 3
     count, theirs = others(runs, [invert(run) for run in runs])
-    assert count == pytest.approx(1.0, rel=0.1)
+    assert count == pytest.approx(2.0, rel=0.1)
     assert theirs
     assert others([], []) == (0, False)
 
 
 def test_beside_others_the_measured_rate_is_predicted_again() -> None:
-    """Here, what the last run met; alone, what its costs say; the interval holds both."""
+    """Here, what the last run met; alone, what its costs say; each in an interval of its own."""
     told = predict(known(met(2.0)), Shape(cpus_per_task=4, num_workers=2))
     assert told.samples_per_s == pytest.approx(met(2.0).samples_per_s, rel=0.05)
-    assert told.alone_samples_per_s == pytest.approx(97, rel=0.05)
-    assert told.interval.low < told.samples_per_s
-    assert told.interval.high > 97
+    assert told.interval.low < told.samples_per_s < told.interval.high < 97
+    assert alone(told).samples_per_s == pytest.approx(97, rel=0.05)
+    assert alone(told).interval.low < 97 < alone(told).interval.high
 
 
 def test_more_workers_take_no_larger_share_of_the_cores() -> None:

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.records import Level, LoaderRun, Shape
-from slurm_ext.model.throughput.estimate import estimate, predict
-from slurm_ext.model.throughput.own_queue import (
+from slurm_ext.core.stalls.own_queue import (
+    crowded,
     needs_others,
     processes,
     queued_s,
     waited_for_others,
 )
+from slurm_ext.model.throughput.estimate import estimate, predict
 from tests.model.throughput.test_beside_others import RUN, met
 
 CORES = st.one_of(st.integers(1, 8).map(float), st.floats(0.1, 8))
@@ -69,7 +70,8 @@ def told(run: LoaderRun) -> float | None:
     known = estimate({Level.SCRIPT_ARGS: [run]})
     assert known is not None
     assert known.others > 0
-    return predict(known, Shape(cpus_per_task=2, num_workers=run.workers)).alone_samples_per_s
+    told = predict(known, Shape(cpus_per_task=2, num_workers=run.workers)).elsewhere
+    return told and told.samples_per_s
 
 
 def test_others_are_named_only_where_they_are_needed() -> None:
@@ -81,3 +83,12 @@ def test_others_are_named_only_where_they_are_needed() -> None:
     alone = told(beside)
     assert alone is not None
     assert alone > 1.3 * beside.samples_per_s
+
+
+def test_a_record_tells_the_world_of_its_run() -> None:
+    """Beside others, on cores of its own, or either where its own processes may have queued."""
+    assert crowded(met(2.0, cores=2)) is True
+    assert crowded(CROWDED) is None
+    quiet = replace(CROWDED, workers=2, cores=4, fetch_queued_s=0.0, main_queued_s=0.0)
+    assert crowded(quiet) is False
+    assert crowded(replace(quiet, main_queued_s=None)) is None

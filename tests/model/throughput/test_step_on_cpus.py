@@ -9,6 +9,7 @@ from slurm_ext.model.throughput.curve import Curve, at, step_s
 from slurm_ext.model.throughput.estimate import Estimate, ShapePredictor, estimate, predict
 from slurm_ext.model.throughput.estimate_codec import CELLS, MAX_CHARS, STEP_CELLS, read, write
 from slurm_ext.policy.loader import decide
+from tests.builders import alone
 
 W, U, F = 0.010, 0.0175, 0.001  # seconds of a sample: the step on two cores, its CPU, a fetch
 CURVE = Curve(accel_samples_per_s=1 / W, fetch_wall_s=F, fetch_cpu_s=F, main_cpu_s=U, threads=2)
@@ -134,19 +135,19 @@ def test_threads_that_spun_for_each_other_are_not_work(
     starved = replace(starved, fetch_wall_s=0.00001, fetch_cpu_s=0.00001)
     starved = replace(starved, step_queued_s=queued_s, main_queued_s=queued_s)
     told = predict(known(starved), Shape(cpus_per_task=1, num_workers=0))
-    assert told.alone_samples_per_s == pytest.approx(1 / ALONE_S, rel=0.35)
-    assert (told.alone_samples_per_s or 0) > 3 / cpu_s
+    assert alone(told).samples_per_s == pytest.approx(1 / ALONE_S, rel=0.35)
+    assert alone(told).samples_per_s > 3 / cpu_s
     here = predict(known(starved), Shape(cpus_per_task=2, num_workers=0))
     assert here.samples_per_s == pytest.approx(rate, rel=0.1)
-    assert here.interval.high > 0.9 / ALONE_S
+    assert alone(here).interval.high > 0.9 / ALONE_S
 
 
 def test_a_single_thread_waits_for_nobody() -> None:
     """Its CPU time is its work, however long it waited for its core."""
-    alone = replace(BUSY, cores=1, threads=1, workers=0, main_cpu_s=0.004, samples_per_s=50)
-    alone = replace(alone, accel_samples_per_s=50, step_queued_s=0.016, main_queued_s=0.016)
-    told = predict(known(alone), Shape(cpus_per_task=1, num_workers=0))
-    assert told.alone_samples_per_s == pytest.approx(1 / 0.0041, rel=0.05)
+    starved = replace(BUSY, cores=1, threads=1, workers=0, main_cpu_s=0.004, samples_per_s=50)
+    starved = replace(starved, accel_samples_per_s=50, step_queued_s=0.016, main_queued_s=0.016)
+    told = predict(known(starved), Shape(cpus_per_task=1, num_workers=0))
+    assert alone(told).samples_per_s == pytest.approx(1 / 0.0041, rel=0.05)
 
 
 def test_it_travels_to_the_node_and_a_line_of_before_is_read() -> None:
