@@ -43,7 +43,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What the advisor told of the world that a run met by its record; samples/s of the job."""
+    """Promise for the world that a run met by its record; samples/s of the job."""
 
     predicted: float
     low: float
@@ -107,7 +107,7 @@ class Site:
         self._refresher.refresh()
 
     def judged(self, told: Told) -> Judged | None:
-        """The promise of an ended job; None: nothing was told, or nothing measured."""
+        """The promise of an ended job; None: there was none, or nothing was measured."""
         sql = (
             "SELECT ranks * predicted, ranks * low, ranks * high, o.crowded FROM outcomes o"
             " JOIN decisions d ON d.id = o.decision WHERE o.token = ?"

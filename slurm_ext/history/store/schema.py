@@ -255,7 +255,7 @@ def two_worlds(db: "Database") -> None:
 
 
 def _create_outcomes_of_worlds(db: "Database") -> None:
-    """Judge each run by what was told of the world that it met; of two, by the nearer one.
+    """Judge each run by the promise for the world that it met; where nobody knows, by the nearer.
 
     `before_*`, `after_*`, `predicted`, `low`, `high` and `factor` are that world's.
     """
