@@ -1,6 +1,6 @@
 """The shape that `dlqueue recommend --nodes` chooses, against the best one, on published rates.
 
-    python -m contrib.bench.recommend --data DATA/throughput [--json] [--quick]
+    python -m contrib.bench.recommend --data DATA/throughput [--seed S] [--tables N] [--quick]
 
 A random table has six node types (T4, RTX 2080 Ti or A100, 1 to 8 of them) at random prices; one
 model of Sia's tables was measured on one node of one type, and is to be finished before a random
@@ -52,8 +52,8 @@ def result(args: argparse.Namespace) -> Result:
     rows = read_rows(args.data)
     names = sorted({row.model for row in rows})
     models = {name: Measured([row for row in rows if row.model == name]) for name in names}
-    dice = np.random.default_rng(15)
-    asked = [question(dice, models) for _ in range(20 if args.quick else 100)]
+    dice = np.random.default_rng(args.seed)
+    asked = [question(dice, models) for _ in range(20 if args.quick else args.tables)]
     answers = {name: [choose(one) for one in asked] for name, choose in BASELINES.items()}
     known = {name: _without(name, rows, quick=args.quick) for name in names}
     every = [known[one.model].shapes(one, list(revealed(one, each=False))) for one in asked]
@@ -63,7 +63,7 @@ def result(args: argparse.Namespace) -> Result:
     answers |= _knowing_more(asked, known, sized, models)
     figures: dict[str, Any] = {name: _scores(asked, chosen) for name, chosen in answers.items()}
     figures |= _after_trials(asked, sized)
-    figures |= {"tables": len(asked), "gains": _gains(rows), "quick": args.quick}
+    figures |= {"seed": args.seed, "tables": len(asked), "gains": _gains(rows), "quick": args.quick}
     figures["median_missed"] = {
         "on the measured GPU": median(oracle.missed(asked, every, same_gpu=True)),
         "on other GPUs": median(oracle.missed(asked, every, same_gpu=False)),
@@ -164,6 +164,8 @@ def main() -> None:
     """Measure and print; 1 where the folder cannot be used."""
     parser = options(__doc__, quick="twenty tables, without what other trainings tell of scaling")
     parser.add_argument("--data", type=Path, required=True, help="folder of Sia's table")
+    parser.add_argument("--seed", type=int, default=1, help="of the random tables (1)")
+    parser.add_argument("--tables", type=int, default=100, help="random tables (100)")
     run(parser, result, _print)
 
 

@@ -6,11 +6,11 @@
 Time slicing without preemption (Gavel's V100 tables): a waits the longer, the more of the device
 both use (load) and the longer b holds it each time (slice: long kernels); a short slice of its
 own makes it wait more often. So one load and one slice a job make both directions of a pair. Each
-is a Gaussian process over standardised counters: a straight line, bends of `length`, and the job's
-own. The lines are wide: they are measured, not assumed to be flat, for far from all known jobs they
-are what is left (universal kriging: Cressie, Statistics for Spatial Data, 1993, 3.4). An uncertain
-counter is averaged over (the kernel's expectation under it), which lets unknown jobs fall back to
-jobs in general.
+is a Gaussian process over standardised counters: a straight line, bends of half, once and twice
+`length` (no single one suits all counters), and the job's own. The lines are wide: they are
+measured, not assumed to be flat, for far from all known jobs they are what is left (universal
+kriging: Cressie, Statistics for Spatial Data, 1993, 3.4). An uncertain counter is averaged over
+(the kernel's expectation under it), which lets unknown jobs fall back to jobs in general.
 """
 
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from slurm_ext.model.arrays import Array, Rows
 from slurm_ext.model.slowdown.features import Positions
 
 LEVEL_VAR = 1.0
+BENDS = (0.5, 1.0, 2.0)  # lengths of `length` whose radial kernels are averaged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class CounterKernel:
     length: float = 1.0
     load: float = 0.3
     slice: float = 0.4
-    both: float = 0.2
+    both: float = 0.35
     load_line: float = 0.5
     slice_line: float = 0.5
     own_load: float = 0.1
@@ -69,10 +70,11 @@ def kernel_blocks(
 
 def radial_kernel(likeness: CounterKernel, one: Positions, other: Positions) -> Array:
     """The expected radial kernel between uncertain places; 1 for two equal and certain ones."""
-    width = likeness.length**2 * max(1, one.at.shape[1])
     apart = (one.at[:, None, :] - other.at[None, :, :]) ** 2
-    wide = width + one.variance[:, None, :] + other.variance[None, :, :]
-    return np.asarray(np.exp((-0.5 * apart / wide - 0.5 * np.log(wide / width)).sum(axis=2)))
+    doubt = one.variance[:, None, :] + other.variance[None, :, :]
+    widths = [(bend * likeness.length) ** 2 * max(1, one.at.shape[1]) for bend in BENDS]
+    logs = [-0.5 * apart / (w + doubt) - 0.5 * np.log1p(doubt / w) for w in widths]
+    return np.asarray(np.mean([np.exp(each.sum(axis=2)) for each in logs], axis=0))
 
 
 def prior_variances(likeness: CounterKernel, jobs: Positions, rows: tuple[Rows, Rows]) -> Array:

@@ -152,7 +152,7 @@ def test_kernels_before_a_site_has_measured() -> None:
         length=1.0,
         load=0.3,
         slice=0.4,
-        both=0.2,
+        both=0.35,
         load_line=0.5,
         slice_line=0.5,
         own_load=0.1,

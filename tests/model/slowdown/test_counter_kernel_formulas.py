@@ -113,11 +113,16 @@ OTHER = Positions(np.array([[0.5, 1.0]]), np.array([[0.25, 0.0]]))
 
 
 def test_the_radial_kernel_is_the_expectation_over_uncertain_counters() -> None:
-    """Each column: sqrt(w / (w + variances)) exp(-d² / 2(w + variances)), w = length² columns."""
-    width = 0.25 * 2
-    wide = [width + 0.25, width + 0.5]
-    expected = sqrt(width / wide[0]) * exp(-0.5 * 0.25 / wide[0])
-    expected *= sqrt(width / wide[1]) * exp(-0.5 * 1.0 / wide[1])
+    """The mean of three lengths, and of each a product over columns, with w = length² columns.
+
+    A column: sqrt(w / (w + variances)) exp(-d² / 2(w + variances)).
+    """
+    expected = 0.0
+    for length in (0.25, 0.5, 1.0):
+        width = length**2 * 2
+        wide = [width + 0.25, width + 0.5]
+        one = sqrt(width / wide[0]) * exp(-0.5 * 0.25 / wide[0])
+        expected += one * sqrt(width / wide[1]) * exp(-0.5 * 1.0 / wide[1]) / 3
     assert radial_kernel(LIKENESS, ONE, OTHER)[0, 0] == pytest.approx(expected)
     certain = Positions(ONE.at, np.zeros((1, 2)))
     assert radial_kernel(LIKENESS, certain, certain)[0, 0] == 1.0
