@@ -13,6 +13,12 @@ development's figures flatter; a later folder's do not. LCG's test covers days: 
 NASA, in development: logs of jobs of one user, program and size within six hours differ by a
 variance of 1.04 (of 3.48 in all), so even their true mean would give R2 0.70. Levels of the last
 program or the time of day, the machine's load, weights by age, other trees: all within 0.002.
+
+Philly, quarters 2, 3 and 4, each learned from those before, R2 of logs: trees 0.383, 0.327, 0.542,
+with ended jobs alone 0.389, 0.362, 0.529. A Gaussian process over submission times of a virtual
+cluster (the last 48, running ones censored at their age, by Laplace's approximation) alone 0.397,
+0.131, 0.448; as features of the trees 0.451, 0.361, 0.557. Not built: its gain is that of
+a few sweeps (one cluster's are 6,516 of the third quarter's 16,116 jobs).
 """
 
 from argparse import Namespace
