@@ -77,7 +77,6 @@ AFTER_IT = {
     "slurm_ext.cli.run.advice",
     "slurm_ext.cli.run.end_line",
     "slurm_ext.node.common.files",
-    "slurm_ext.node.common.json_text",
     "slurm_ext.node.common.log",
     "slurm_ext.node.common.removal",
     "slurm_ext.node.record",

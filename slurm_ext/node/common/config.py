@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from slurm_ext.node.common import json_text
+import json
+
 from slurm_ext.node.common.files import read_bounded
 
 MAX_BYTES = 64 * 1024
@@ -86,7 +87,7 @@ class NodeConfig:
 def load(path: str) -> NodeConfig:
     """The configuration in `path`. Raises ConfigError or OSError."""
     try:
-        values = json_text.loads(read_bounded(path, MAX_BYTES).decode())
+        values = json.loads(read_bounded(path, MAX_BYTES).decode())
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not usable: {error}") from None
     if not isinstance(values, dict):

@@ -15,6 +15,8 @@ def send(pid: int, number: int, is_meant: Callable[[], bool]) -> None:
     A descriptor of the process holds it in place (Linux 5.3, Python 3.9); before those, a pid
     could be reused in the microseconds between question and signal.
     """
+    import signal
+
     held = None
     try:
         held = os.pidfd_open(pid)
@@ -22,17 +24,9 @@ def send(pid: int, number: int, is_meant: Callable[[], bool]) -> None:
         pass  # an older kernel or Python, or the process is gone: then nobody is meant
     try:
         if is_meant():
-            os.kill(pid, number) if held is None else _send_to(held, number)
+            os.kill(pid, number) if held is None else signal.pidfd_send_signal(held, number)
     except OSError:
         pass  # it ended by itself meanwhile
     finally:
         if held is not None:
             os.close(held)
-
-
-def _send_to(held: int, number: int) -> None:
-    try:  # `signal` imports `enum`, which takes a fifth of a hook's time
-        from _signal import pidfd_send_signal  # type: ignore[import-not-found] # it has no stub
-    except ImportError:
-        from signal import pidfd_send_signal
-    pidfd_send_signal(held, number)

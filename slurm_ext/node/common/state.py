@@ -9,10 +9,10 @@ when its process closes any other descriptor of the file; so nobody opens a lock
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import time
 
-from slurm_ext.node.common import json_text
 from slurm_ext.node.common.files import read_bounded, write_whole
 
 TYPE_CHECKING = False
@@ -109,14 +109,14 @@ def save(spool: Spool, key: str, kind: str, content: object, *, durable: bool) -
     `durable` waits for the content only: a file system keeps the order of names, and transport
     waits for them before it sends a record.
     """
-    text = json_text.dumps(content)
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     write_whole(spool.state_file(key, kind), text.encode(), durable=durable, name_too=False)
 
 
 def load(spool: Spool, key: str, kind: str) -> dict[str, Any] | None:
     """One of the job's state files; None if it is absent or torn."""
     try:
-        content = json_text.loads(read_bounded(spool.state_file(key, kind), MAX_BYTES).decode())
+        content = json.loads(read_bounded(spool.state_file(key, kind), MAX_BYTES).decode())
     except (OSError, ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None

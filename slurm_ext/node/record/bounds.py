@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurm_ext.node.common import json_text
+import json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def parse(raw: bytes, least: float = -MAX_NUMBER) -> dict[str, Any]:
     Raises OutOfBoundsError.
     """
     try:
-        document = json_text.loads(raw.decode("utf-8"))
+        document = json.loads(raw.decode("utf-8"), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise OutOfBoundsError(f"is not JSON: {str(error)[:200]}") from None
     if not isinstance(document, dict):
@@ -32,6 +32,10 @@ def parse(raw: bytes, least: float = -MAX_NUMBER) -> dict[str, Any]:
     # UTF-8 has no half characters: only an escape can hold one.
     _check(document, least, escaped=b"\\u" in raw)
     return document
+
+
+def _refuse(constant: str) -> object:
+    raise OutOfBoundsError(f"holds {constant}")
 
 
 def _check(document: dict[str, Any], least: float, *, escaped: bool) -> None:

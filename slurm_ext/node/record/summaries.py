@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
-from slurm_ext.node.common import json_text
 from slurm_ext.node.common.files import FOLDER, has_user_mounts, read_bounded
 from slurm_ext.node.common.job import is_token
 from slurm_ext.node.common.log import printable
@@ -74,7 +74,7 @@ def _read_summaries(folder: int, uid: int, findings: RunFolderContents, deadline
         except (OSError, ValueError) as error:
             findings.fault(name, error)
             continue
-        total += len(json_text.dumps(summary))  # texts of the file may be longer here: an é has 6
+        total += len(json.dumps(summary))  # a text of the file may be longer here: 6 bytes for an é
         if total > MAX_TOTAL_BYTES:
             findings.fault(name, f"no room left: a record takes {MAX_TOTAL_BYTES} bytes of them")
             return

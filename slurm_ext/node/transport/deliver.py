@@ -6,9 +6,9 @@ acknowledged. Only then does the caller remove its own copy; a copy that comes t
 
 from __future__ import annotations
 
+import json
 import os
 
-from slurm_ext.node.common import json_text
 from slurm_ext.node.common.daemonize import output_of
 from slurm_ext.node.common.files import read_bounded, write_whole
 
@@ -123,7 +123,7 @@ class _Stream:
             "sha256": digest,
             "credential": credential(digest, self.munge_socket),
         }
-        return json_text.dumps(header).encode() + b"\n"
+        return json.dumps(header, separators=(",", ":")).encode() + b"\n"
 
 
 def _record(path: str) -> bytes:
@@ -154,7 +154,7 @@ def credential(text: str, munge_socket: str) -> str:
 
 def _answer(reply: bytes) -> dict[str, object]:
     try:
-        answer = json_text.loads(reply.decode())
+        answer = json.loads(reply)
     except (ValueError, RecursionError):
         return {}
     return answer if isinstance(answer, dict) else {}

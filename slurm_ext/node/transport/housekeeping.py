@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
-from slurm_ext.node.common import json_text, log, state
+from slurm_ext.node.common import log, state
 from slurm_ext.node.common.files import read_bounded, unlink_quietly, write_whole
 from slurm_ext.node.common.removal import remove_tree
 from slurm_ext.node.common.spool_layout import REFUSED, is_key
@@ -171,11 +172,11 @@ def _drop_timeline(path: str) -> int:
     """Bytes freed."""
     try:
         raw = read_bounded(path, MAX_BYTES)
-        record = json_text.loads(raw.decode())
+        record = json.loads(raw)
         if record["timeline"] is None:
             return 0
         record["timeline"] = None
-        small = json_text.dumps(record).encode()
+        small = json.dumps(record, separators=(",", ":")).encode()
         changed = os.stat(path).st_mtime_ns
         write_whole(path, small)
         os.utime(path, ns=(changed, changed))  # its place in the queue
@@ -194,11 +195,11 @@ def _drop_record(path: str) -> int:
 def _count(spool: Spool, what: str) -> None:
     path = os.path.join(spool.root, "dropped")
     try:
-        counts = json_text.loads(read_bounded(path, 4096).decode())
+        counts = json.loads(read_bounded(path, 4096))
     except (OSError, ValueError):
         counts = {}
     counts[what] = counts.get(what, 0) + 1
     try:
-        write_whole(path, json_text.dumps(counts).encode())
+        write_whole(path, json.dumps(counts).encode())
     except OSError as error:
         log.report(f"dropped one of {what}, and cannot count it: {error}")
