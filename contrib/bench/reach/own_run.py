@@ -78,6 +78,6 @@ def _pairs(folder: Path, argv: list[str], pairs: int, **more: str) -> list[tuple
 
 
 def _own(folder: Path) -> dict[str, str]:
-    """A history of its own, and no site's probe."""
+    """A history of its own, no site's probe, and modules compiled, as an install has them."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("DLQUEUE")}
-    return {**env, "XDG_STATE_HOME": str(folder / "own")}
+    return {**env, "XDG_STATE_HOME": str(folder / "own"), "PYTHONDONTWRITEBYTECODE": ""}

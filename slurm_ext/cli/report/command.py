@@ -42,11 +42,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Ask, then write; raises UsageError, HistoryError, InputError."""
     from slurm_ext.cli.common.output import put_file
-    from slurm_ext.core.settings.document import load
+    from slurm_ext.cli.common.settings import load_for_history
     from slurm_ext.report import plots
     from slurm_ext.report.formats import written
 
-    settings = load(args.config)
+    settings = load_for_history(args.config)
     form = _format(args)
     if form == "html":
         plots.require()

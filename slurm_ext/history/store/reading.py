@@ -38,7 +38,8 @@ def check_size(path: Path) -> None:
     try:
         info = path.stat()
     except FileNotFoundError:
-        raise NoHistoryError(f"{path} does not exist yet; `dlqueue serve` creates it") from None
+        how = "`dlqueue serve` creates it, `dlqueue run` one of your own"
+        raise NoHistoryError(f"{path} does not exist yet; {how}") from None
     except OSError as error:
         raise HistoryError(f"{path} cannot be reached: {error.strerror}") from None
     if not stat.S_ISREG(info.st_mode):

@@ -91,7 +91,8 @@ def test_a_place_without_a_history(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = tmp_path / "h.db"
     with pytest.raises(NoHistoryError) as absent:
         reading.connect(path)
-    assert str(absent.value) == f"{path} does not exist yet; `dlqueue serve` creates it"
+    how = "`dlqueue serve` creates it, `dlqueue run` one of your own"
+    assert str(absent.value) == f"{path} does not exist yet; {how}"
     path.touch()
     with pytest.raises(NoHistoryError) as empty:
         reading.connect(path)
