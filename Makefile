@@ -1,8 +1,9 @@
 # What README and CONTRIBUTING name, and what that needs.
 # Test files are dealt out to so many processes: on two cores three, as every other one waits (tests/order.py).
 WORKERS = 3
+PYTEST = .venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo docs test suite setup check style types matrix matrix-full matrix-part mutants deb rpm wheelhouse dist clean
+.PHONY: demo docs test test-long suite setup check style types matrix matrix-full matrix-part mutants deb rpm wheelhouse dist clean
 
 demo: .venv/ready-for-demo
 	.venv/bin/dlqueue demo
@@ -17,7 +18,11 @@ test: style
 	$(MAKE) --no-print-directory --jobs=2 types suite
 
 suite: .venv/ready-for-test
-	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --hypothesis-profile ci
+	$(PYTEST) --hypothesis-profile ci -m 'not long'
+
+# What is long and rarely tells more than its short form in `make test`, and 2,000 examples of every property.
+test-long: .venv/ready-for-test
+	$(PYTEST) --hypothesis-profile hunt -m 'long or hypothesis'
 
 # Tests of the real Slurm under other releases of it, those of newer Debians, as root: a part that reads and writes what
 # differs, or all. Each release is kept in build/slurm (1 GB).

@@ -15,7 +15,7 @@ SLOW = {"packages", "probe", "ranks", "spatial"}
 LONGEST = {
     "test_ansible.py",
     "test_install.py",
-    "test_adloader_quick.py",
+    "test_demo.py",
     "test_kept_resources_real.py",
     "test_probe_loaders.py",
     "test_probe_together.py",

@@ -32,7 +32,7 @@ ELSEWHERE = {
     "control --queue --dry-run": ("cli/control/test_control_queue.py", '"--dry-run"'),
     "control --elastic": ("integration/test_elastic_real.py", '"--elastic"'),
     "control --energy": ("integration/test_energy_real_slurm.py", '"--energy"'),
-    "demo": ("integration/test_demo.py", '"demo"'),
+    "demo": ("integration/a_demo.py", '"demo"'),
     "doctor": ("integration/test_doctor_real.py", '"doctor"'),
     "doctor --nagios": ("cli/doctor/test_doctor_nagios.py", '"--nagios"'),
     "install --dry-run": ("integration/test_install_joined.py", '"--dry-run"'),

@@ -14,6 +14,9 @@ POLICIES = ("slurm", "dlqueue_cold", "dlqueue_warm")
 
 @pytest.mark.slurm
 @pytest.mark.root
+@pytest.mark.long(
+    short="integration/test_control.py::test_a_killed_job_frees_its_share_and_nothing_stays"
+)
 @pytest.mark.skipif(
     not os.access("/sys/fs/cgroup/cpu/cgroup.procs", os.W_OK),
     reason="CPU quotas need root and a cgroup v1 cpu controller",

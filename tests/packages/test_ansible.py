@@ -59,11 +59,19 @@ def test_a_job_is_recorded_after_the_first_run(site: Hosts) -> None:
 
 
 def test_a_second_run_changes_nothing(site: Hosts) -> None:
-    """Neither does a check."""
+    """As it is with everything that may be run as often as one likes."""
     assert site.play() == UNCHANGED
+
+
+@pytest.mark.long(short="packages/test_ansible.py::test_a_check_tells_and_changes_nothing")
+def test_a_check_of_a_whole_site_finds_nothing(site: Hosts) -> None:
+    """A site that is as the playbook wants it needs no change."""
     assert site.play("--check") == UNCHANGED
 
 
+@pytest.mark.long(
+    short="packages/test_package_life.py::test_the_advisors_part_is_upgraded_and_removed"
+)
 def test_new_settings_and_packages_reach_every_host(site: Hosts) -> None:
     """A text that is empty now goes, and what nodes read of the settings is renewed there."""
     assert '"node.probe": true' in site.on("n1", "cat /etc/dlqueue/node.json")

@@ -29,7 +29,7 @@ def _ask(iterator: Any, count: int) -> None:
 
 
 @settings(
-    max_examples=15 if SAME else 60,
+    max_examples=6 if SAME else 60,
     deadline=None,
     database=None,
     derandomize=SAME,

@@ -1,11 +1,17 @@
 """Real DataLoaders as jobs use them; run with and without the probe by test_probe_loaders.py.
 
-Usage: python -m tests.probe.loader_scenarios GROUP. Prints one JSON object: scenario -> {"result",
-"rows"}, where `rows` are the loaders' in the probe's summary (None without the probe).
+Usage: python -m tests.probe.loader_scenarios GROUP... Prints a line for each group: its name,
+scenario -> {"result", "rows"}, where `rows` are the loaders' in the probe's summary (None without
+the probe), and what was written to standard error if each group has a process of its own, as all
+have where there are several.
 """
 
+# ruff: noqa: T201 - its output is its answer
+
 import json
+import os
 import sys
+from tempfile import TemporaryFile
 from typing import Any
 
 from tests.probe import (  # noqa: F401 - each lists its scenarios
@@ -16,6 +22,7 @@ from tests.probe import (  # noqa: F401 - each lists its scenarios
     loaders_opened,
     loaders_seeded,
 )
+from tests.probe.in_children import ended_well, in_a_child
 from tests.probe.loader_frame import GROUPS
 
 
@@ -26,17 +33,38 @@ def last_row(before: int) -> Any:
     return [meter.row() for meter in session.meters.all[before:]] if session else None
 
 
-def main() -> None:
+def results(group: str) -> dict[str, Any]:
     """Every scenario of the group, in its turn."""
-    results = {}
-    for function in GROUPS[sys.argv[1]]:
+    found = {}
+    for function in GROUPS[group]:
         attach = sys.modules.get("_dlqueue_probe.attach")
         session = attach._Process.session if attach else None
         before = len(session.meters.all) if session else 0
         for meter in session.meters.all if session else ():
             meter.facts["of"] = "before"  # alike as they look, these loaders are not one made anew
-        results[function.__name__] = {"result": function(), "rows": last_row(before)}
-    print(json.dumps(results))  # noqa: T201 - its output is its answer
+        found[function.__name__] = {"result": function(), "rows": last_row(before)}
+    return found
+
+
+def tell(group: str, answer: int, errors: int) -> None:
+    """The process of one group: its results and all that it says, its end's words among them."""
+    os.dup2(errors, sys.stderr.fileno())
+    os.write(answer, json.dumps(results(group)).encode())
+
+
+def main() -> None:
+    """One group after the other; a single one in this very process."""
+    groups = sys.argv[1:]
+    if len(groups) == 1:
+        print(json.dumps([*groups, results(*groups), ""]))
+        return
+    for group in groups:
+        with TemporaryFile("w+") as answer, TemporaryFile("w+") as errors:
+            child = in_a_child(tell, group, answer.fileno(), errors.fileno())
+            ended_well(child)
+            answer.seek(0)
+            errors.seek(0)
+            print(json.dumps([group, json.load(answer), errors.read()]), flush=True)
 
 
 if __name__ == "__main__":

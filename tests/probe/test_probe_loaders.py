@@ -13,9 +13,13 @@ HERE = Path(__file__).parent
 GOLDEN = json.loads((HERE.parent / "golden" / "probe" / "v1.json").read_text())
 W = "4"
 SCENARIOS = ("-m", "tests.probe.loader_scenarios")
+GROUPS = ("open", "fallback", "alone", "gated", "seeded", "spawned")
+# Groups that run from one start of Python, by what their environment has besides.
+TOGETHER = {(): GROUPS[:-1], (("DLQUEUE_NUM_WORKERS", ""),): ("alone", "open")}
 
 Run = Callable[..., tuple[dict[str, Any], dict[str, Any], str]]
 Measured = tuple[dict[str, Any], list[dict[str, Any]]]
+Told = dict[str, tuple[dict[str, Any], str]]
 Environment = Callable[..., dict[str, str]]
 Python = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -25,28 +29,32 @@ def scenarios(
     tmp_path_factory: pytest.TempPathFactory, environment: Environment, python: Python
 ) -> Run:
     """Results with the probe, results without, and the probed run's stderr; each run once."""
-    done: dict[Any, Any] = {}
+    done: dict[tuple[Any, ...], Told] = {}
 
-    def plain(group: str) -> Any:
-        if group not in done:
-            ran = python([*SCENARIOS, group], environment(None))
-            assert ran.returncode == 0, ran.stderr
-            done[group] = json.loads(ran.stdout)
-        return done[group]
+    def plain() -> Told:
+        if () not in done:
+            done[()] = told(python([*SCENARIOS, *GROUPS], environment(None)))
+        return done[()]
 
     def run(group: str, **extra: str) -> tuple[dict[str, Any], dict[str, Any], str]:
-        key = (group, *sorted(extra.items()))
+        alike = TOGETHER.get(tuple(extra.items()), (group,))
+        key = (alike, *extra.items())
         if key not in done:
             run_dir = tmp_path_factory.mktemp(group) / "run"
             env = environment(run_dir, **{"DLQUEUE_NUM_WORKERS": W, **extra})
-            probed = python([*SCENARIOS, group], env)
-            assert probed.returncode == 0, probed.stderr
+            done[key] = told(python([*SCENARIOS, *alike], env))
             assert not list(run_dir.glob("fetch-*")), "workers' totals are left behind"
             assert [json.loads(p.read_text())["faults"] for p in run_dir.glob("summary-*.json")]
-            done[key] = json.loads(probed.stdout), plain(group), probed.stderr
-        return done[key]  # type: ignore[no-any-return]
+        return done[key][group][0], plain()[group][0], done[key][group][1]
 
     return run
+
+
+def told(ran: "subprocess.CompletedProcess[str]") -> Told:
+    """Each group's results and what it wrote to its standard error."""
+    assert ran.returncode == 0, ran.stderr
+    lines = map(json.loads, ran.stdout.splitlines())
+    return {group: (found, said + ran.stderr) for group, found, said in lines}
 
 
 OPENED = [
@@ -255,7 +263,7 @@ def measured(
     done = python([*SCENARIOS, "measure"], env)
     assert done.returncode == 0, done.stderr
     found = [json.loads(path.read_text()) for path in run_dir.glob("summary-*.json")]
-    return json.loads(done.stdout), found
+    return told(done)["measure"][0], found
 
 
 @pytest.fixture(scope="module")
@@ -349,6 +357,7 @@ def test_a_run_folder_that_is_gone_harms_nobody(
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\n40\n", "")
 
 
+@pytest.mark.hypothesis
 def test_order_and_exactly_once_whatever_happens(
     tmp_path: Path, environment: Environment, python: Python
 ) -> None:

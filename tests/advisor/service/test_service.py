@@ -46,9 +46,9 @@ def test_asking_records_nothing(service: Service) -> None:
     assert [found for found, _ in ledger(service)] == [token]
 
 
-def test_many_requests_share_one_connection(service: Service) -> None:
+def test_many_requests_share_one_connection(shared_service: Service) -> None:
     """Connections stay, and replies come in order, also to lines sent at once."""
-    with service.connect() as client, client.makefile("rb") as replies:
+    with shared_service.connect() as client, client.makefile("rb") as replies:
         client.sendall(PING * 50 + encode_request("submit", a_job()))
         answers = [json.loads(replies.readline()) for _ in range(51)]
     assert all(answer["decision"] is None for answer in answers[:50])
@@ -76,27 +76,29 @@ def test_many_requests_share_one_connection(service: Service) -> None:
     ],
     ids=lambda line: line[:40].decode("latin-1").strip(),
 )
-def test_a_bad_line_is_answered_and_never_ends_the_service(service: Service, line: bytes) -> None:
+def test_a_bad_line_is_answered_and_never_ends_the_service(
+    shared_service: Service, line: bytes
+) -> None:
     """The plugin reads "leave the job alone"; everyone else goes on being served."""
-    reply = service.say(line)
+    reply = shared_service.say(line)
     assert (reply["v"], reply["message"]) == (1, None)
     assert set(reply["edits"]) <= {"env"}
-    assert service.say(PING)["v"] == 1
-    assert service.alive()
+    assert shared_service.say(PING)["v"] == 1
+    assert shared_service.alive()
 
 
-def test_a_line_of_a_hundred_megabytes_is_cut_off(service: Service) -> None:
+def test_a_line_of_a_hundred_megabytes_is_cut_off(shared_service: Service) -> None:
     """Its sender is refused after the bound, and memory does not follow it."""
-    before = _resident_mib(service)
-    with service.connect() as client, client.makefile("rb") as replies:
+    before = _resident_mib(shared_service)
+    with shared_service.connect() as client, client.makefile("rb") as replies:
         with suppress(OSError):
             for _ in range(100):
                 client.sendall(b"x" * (1 << 20))
         with suppress(OSError):
             reply = json.loads(replies.readline() or b'{"error": "at most"}')
             assert "at most" in reply["error"]
-    assert service.say(PING)["v"] == 1
-    assert _resident_mib(service) - before < 3 * MAX_LINE_BYTES / 2**20 + 16
+    assert shared_service.say(PING)["v"] == 1
+    assert _resident_mib(shared_service) - before < 3 * MAX_LINE_BYTES / 2**20 + 16
 
 
 def _resident_mib(service: Service) -> float:
@@ -105,27 +107,27 @@ def _resident_mib(service: Service) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def test_a_client_that_hangs_keeps_nobody_waiting(service: Service) -> None:
+def test_a_client_that_hangs_keeps_nobody_waiting(shared_service: Service) -> None:
     """Half a line, or no reading of replies, costs only that client."""
-    with service.connect() as half, service.connect() as deaf:
+    with shared_service.connect() as half, shared_service.connect() as deaf:
         half.sendall(b'{"v":1,"kind":')
         deaf.setblocking(False)
         with suppress(BlockingIOError, BrokenPipeError):
             while True:
                 deaf.send(PING * 1000)
         for _ in range(3):
-            assert service.submit()["decision"] is not None
+            assert shared_service.submit()["decision"] is not None
         half.sendall(b'"ping"}\n')
         assert half.recv(4096).endswith(b"\n")
 
 
-def test_the_longest_silent_client_makes_room(service: Service) -> None:
+def test_the_longest_silent_client_makes_room(shared_service: Service) -> None:
     """Any number of connections is survived; the newest are served."""
-    clients = [service.connect() for _ in range(MOST_CLIENTS + 10)]
+    clients = [shared_service.connect() for _ in range(MOST_CLIENTS + 10)]
     try:
         clients[-1].sendall(PING)
         assert clients[-1].recv(4096).endswith(b"\n")
-        assert service.submit()["decision"] is not None
+        assert shared_service.submit()["decision"] is not None
     finally:
         for client in clients:
             client.close()
@@ -166,28 +168,28 @@ def _as_nobody(service: Service, lines: bytes) -> list[dict[str, Any]]:
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, setpriv")
-def test_another_user_may_ask_and_not_submit(service: Service) -> None:
+def test_another_user_may_ask_and_not_submit(shared_service: Service) -> None:
     """Whose submissions count is the kernel's word on the peer, not the request's."""
     mine = a_job(user_name="", user_id=65534)
-    (asked,) = _as_nobody(service, encode_request("predict", mine))
+    (asked,) = _as_nobody(shared_service, encode_request("predict", mine))
     assert asked["action"] == "leave"
-    (refused,) = _as_nobody(service, encode_request("submit", mine))
+    (refused,) = _as_nobody(shared_service, encode_request("submit", mine))
     assert refused["decision"] is None
     assert "only slurmctld submits" in refused["error"]
 
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, setpriv")
-def test_another_user_asks_about_its_own_jobs(service: Service) -> None:
+def test_another_user_asks_about_its_own_jobs(shared_service: Service) -> None:
     """Whoever asks about somebody else's is told which field says so; root may ask about all."""
     name = pwd.getpwuid(65534).pw_name
     for job, why in (
         (a_job(user_name=name, user_id=1000), "job.user_id is 1000, and yours is 65534: "),
         (a_job(user_name="ada", user_id=-1), f"job.user_name is 'ada', and yours is {name}: "),
     ):
-        (refused,) = _as_nobody(service, encode_request("what_if", job))
+        (refused,) = _as_nobody(shared_service, encode_request("what_if", job))
         assert refused["error"] == f"{why}ask about your own jobs"
-    assert service.say(encode_request("predict", a_job()))["action"] == "leave"
+    assert shared_service.say(encode_request("predict", a_job()))["action"] == "leave"
 
 
 def test_slurmctlds_own_socket_is_closed_to_users(tmp_path: Path) -> None:
@@ -229,12 +231,12 @@ def test_another_user_may_not_ask_without_end(service: Service) -> None:
     assert service.submit()["decision"] is not None
 
 
-def test_the_kill_file_stops_everything_at_once(service: Service) -> None:
+def test_the_kill_file_stops_everything_at_once(shared_service: Service) -> None:
     """No token and no entry while it is there; as before when it is gone."""
-    service.kill_file.touch()
-    assert service.submit()["decision"] is None
-    service.kill_file.unlink()
-    assert service.submit()["decision"] is not None
+    shared_service.kill_file.touch()
+    assert shared_service.submit()["decision"] is None
+    shared_service.kill_file.unlink()
+    assert shared_service.submit()["decision"] is not None
 
 
 def test_settings_are_read_again_on_request_and_kept_where_they_are_wrong(service: Service) -> None:

@@ -102,11 +102,16 @@ def profiled(project: Path) -> tuple[subprocess.CompletedProcess[str], dict[str,
 def test_the_data_stall_that_was_put_in_comes_out(
     profiled: tuple[object, dict[str, Any]],
 ) -> None:
-    """One worker sleeps 40 ms for a batch: a step waits for what its own time leaves of that."""
+    """One worker sleeps 40 ms for a batch: a step waits for what its own time leaves of that.
+
+    On a busy machine it sleeps longer, and whatever a step takes beyond its own time is the stall.
+    """
     _, found = profiled
     assert (found["depth"], found["why_not"]) == ("L1", None)
     computing = next(p["value"] for p in found["parts"] if p["name"] == "computing")
-    assert found["data"]["value"] == pytest.approx(FETCH_S - computing, rel=0.15)
+    assert found["data"]["value"] > 0.85 * (FETCH_S - computing)
+    waited = found["step"]["value"] - computing
+    assert found["data"]["value"] == pytest.approx(waited, rel=0.15)
     assert found["data"]["low"] <= found["data"]["value"] <= found["data"]["high"]
     assert found["first"]["name"] == "fetch"
 
@@ -149,6 +154,7 @@ def test_two_ranks_go_through_the_same_windows(project: Path) -> None:
     assert sum(part["value"] for part in top) == pytest.approx(found["step"]["value"])
 
 
+@pytest.mark.long(short="cli/profile/test_profile_answers.py::test_traces_tell_what_fsdp_exposes")
 def test_fsdp_is_told_by_traces(tmp_path: Path) -> None:
     """Its all-gathers and reduce-scatters have a part each, and so has a slow rank's 50 ms."""
     (tmp_path / "train.py").write_text(SHARDED)
