@@ -25,7 +25,6 @@ ACTING: dict[str, Any] = {
     "node.probe": True,
     "node.sample_s": 0.2,
     "advisor.reconcile_s": 0.5,
-    "advisor.deadline_ms": 1000,  # the longest there is: a busy machine is no fault
     "advisor.breaker_s": 1,
     "history.busy_timeout_ms": 200,
 }

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.slurm
 SETTINGS = {
     "elastic.mode": "act",
     "advisor.reconcile_s": 0.5,
-    "advisor.deadline_ms": 1000,  # a busy machine is no fault
     "advisor.breaker_s": 1,
 }
 HOLDS = "#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.05; done\n"

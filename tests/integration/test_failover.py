@@ -14,7 +14,6 @@ SCRIPT = "#!/bin/sh\necho token $DLQUEUE_DECISION\n"
 SETTINGS = {
     "node.sample_s": 0.2,
     "advisor.reconcile_s": 0.5,
-    "advisor.deadline_ms": 1000,
     "advisor.breaker_s": 1,
 }
 

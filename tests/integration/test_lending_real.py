@@ -71,6 +71,19 @@ class Node:
             return [int(pid) for pid in (CPUSETS / name / "cgroup.procs").read_text().split()]
         return []
 
+    def held_lending(self) -> tuple[dict[str, Any], dict[str, Any], int] | None:
+        """Owner, borrower and lent worker, the lender stopped where all of them tell of one loan.
+
+        A busy machine makes it take cores back and lend them again; stopped it does neither.
+        """
+        lender = self.slurm.status()["daemons"][self.lender]
+        os.kill(lender, signal.SIGSTOP)
+        owner, borrower, lent = self.row(self.owner), self.row(self.borrower), self.lent()
+        if len(lent) == 1 and owner.get("lends") and borrower.get("borrows") and self.leftovers():
+            return owner, borrower, lent[0]
+        os.kill(lender, signal.SIGCONT)
+        return None
+
     def leftovers(self) -> list[Path]:
         """What is there while something is lent: groups of ours, and the file for the probe."""
         groups = CPUSETS.parent.glob(f"cpu*/dlqueue_lent_{self.slurm.nodes[0]}_*")
@@ -79,12 +92,11 @@ class Node:
 
 @pytest.fixture
 def node(make_sandbox: MakeSandbox) -> Iterator[Node]:
-    """Once a lent worker of the borrower's runs on the owner's core."""
+    """An owner that leaves its core idle, and a borrower."""
     slurm = make_sandbox(
         hooks=True, control=True, cpus=2, cgroup=True, constrain_cores=True, settings=SETTINGS
     )
     node = Node(slurm)
-    until(node.lent, "nothing is lent")
     yield node
     node.slurm.stop(node.lender)
 
@@ -94,16 +106,14 @@ def test_a_loan_leaves_slurms_cores_alone_and_ends_with_its_controller(node: Nod
 
     Both jobs train on, and to their end: every sample once and in order.
     """
-    owner, borrower = node.row(node.owner), node.row(node.borrower)
+    owner, borrower, worker = until(node.held_lending, "nothing is lent")
     assert (owner["lends"], owner["borrows"]) == (owner["cores"], "")
     assert (borrower["lends"], borrower["borrows"]) == ("", owner["cores"])
     own, lent = int(borrower["cores"]), int(owner["cores"])
-    (worker,) = node.lent()
     assert os.sched_getaffinity(worker) == {own, lent}
     assert os.sched_getscheduler(worker) == os.SCHED_IDLE
     assert (node.cpuset(node.owner), node.cpuset(node.borrower)) == ({str(lent)}, {str(own)})
     node.slurm.stop(node.lender, signal.SIGKILL)
-    assert node.leftovers()
     argv = [sys.executable, "-m", "slurm_ext.cli", "control", "--restore", "--json"]
     said = node.slurm.run([*argv, "--config", str(node.folder.parent / "dlqueue.toml")]).stdout
     assert json.loads(said) == {"restored": 1}

@@ -19,7 +19,6 @@ SETTINGS = {
     "site.mode": "shadow",
     "node.sample_s": 0.2,
     "advisor.reconcile_s": 0.5,
-    "advisor.deadline_ms": 1000,
 }
 # Begins its work when so many are there, so that two are together from then on.
 SCRIPT = """#!/bin/sh

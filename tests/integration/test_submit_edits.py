@@ -22,7 +22,7 @@ srun bash -c 'echo "step $SLURM_CPUS_PER_TASK"'
 @pytest.fixture(scope="module")
 def slurm(make_module_sandbox: MakeSandbox) -> Sandbox:
     """A Slurm with our Lua; the advisor is each test's own."""
-    settings = {"advisor.breaker_s": 1, "advisor.deadline_ms": 1000}  # no fault here
+    settings = {"advisor.breaker_s": 1}
     return make_module_sandbox(
         nodes=2, cpus=16, mem_mib=16 * MEM_MIB, gpus=1, lua=True, settings=settings
     )

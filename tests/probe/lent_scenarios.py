@@ -52,7 +52,8 @@ def _taken_back(pid: int) -> None:
 def lent_and_taken_back() -> Any:
     """A worker is lent after 20 batches; its cores come after 60, and go once it has worked."""
     os.sched_setaffinity(0, {OWN})
-    loader = DataLoader(Makers(20_000), batch_size=4, num_workers=1)
+    # More than it needs: on a busy machine who is idle waits long for its core.
+    loader = DataLoader(Makers(2_000_000), batch_size=4, num_workers=1)
     iterator: Any = iter(loader)
     items: list[list[list[int]]] = []
     back = 1 << 30  # batches when its cores went
