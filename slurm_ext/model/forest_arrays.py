@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from slurm_ext.model.boosted_trees import Forest
 
-COLUMNS = tuple(one.name for one in fields(Forest) if one.name != "depth")
+COLUMNS = tuple(column.name for column in fields(Forest) if column.name != "depth")
 WHOLE = ("roots", "feature", "nan_left", "left", "right")
 
 
@@ -48,5 +48,5 @@ def _inside(columns: Mapping[str, NDArray[Any]], nodes: int, width: int) -> bool
     ways = np.concatenate([columns["roots"], columns["left"], columns["right"]])
     if nodes == 0 or len(columns["roots"]) == 0:
         return False
-    known = columns["feature"].min() >= -1 and columns["feature"].max() < width
-    return bool(known and ways.min() >= 0 and ways.max() < nodes)
+    inside = columns["feature"].min() >= -1 and columns["feature"].max() < width
+    return bool(inside and ways.min() >= 0 and ways.max() < nodes)

@@ -47,14 +47,14 @@ class ExposedRun:
 def buckets_of(gradients: Sequence[Gradient], caps_kib: Sequence[float]) -> list[Gradient]:
     """Buckets that torch builds: each closes at its cap, the last of which holds for the rest."""
     buckets: list[Gradient] = []
-    held = 0.0
+    size_bytes = 0.0
     for gradient in gradients:
-        held += gradient.size_bytes
-        if held >= _KIB * caps_kib[min(len(buckets), len(caps_kib) - 1)]:
-            buckets.append(Gradient(held, gradient.before_end_s))
-            held = 0.0
-    if held:
-        buckets.append(Gradient(held, gradients[-1].before_end_s))
+        size_bytes += gradient.size_bytes
+        if size_bytes >= _KIB * caps_kib[min(len(buckets), len(caps_kib) - 1)]:
+            buckets.append(Gradient(size_bytes, gradient.before_end_s))
+            size_bytes = 0.0
+    if size_bytes:
+        buckets.append(Gradient(size_bytes, gradients[-1].before_end_s))
     return buckets
 
 
@@ -84,13 +84,15 @@ def fitted_link(runs: Sequence[ExposedRun], backend: str | None) -> Link | None:
     None where no rate explains them: nothing was exposed.
     """
     usual_s = USUAL_LATENCY_S.get(backend or "", _OTHER_LATENCY_S)
-    known = [run for run in runs if run.exposed_s > 0 and run.buckets]
-    if not known:
+    measured = [run for run in runs if run.exposed_s > 0 and run.buckets]
+    if not measured:
         return None
-    half = _LATENCIES // 2 if len(known) > 1 else 0  # one kind of buckets does not tell two figures
+    half = (
+        _LATENCIES // 2 if len(measured) > 1 else 0
+    )  # one kind of buckets does not tell two figures
     each = log(_SPAN) / (_LATENCIES // 2)
-    links = [_with_rate(known, usual_s * exp(each * step)) for step in range(-half, half + 1)]
-    return min(links, key=lambda link: _misfit(known, link, usual_s))
+    links = [_with_rate(measured, usual_s * exp(each * step)) for step in range(-half, half + 1)]
+    return min(links, key=lambda link: _misfit(measured, link, usual_s))
 
 
 def _with_rate(runs: Sequence[ExposedRun], latency_s: float) -> Link:

@@ -28,7 +28,7 @@ class BucketModel:
 
     def best(self, *, lists: bool) -> list[float]:
         """The sizes that are fastest: one for all, or, where torch takes it, a list of them."""
-        one = min(ONE_KIB, key=lambda kib: (self.step_s([kib]), -kib))
+        cap = min(ONE_KIB, key=lambda kib: (self.step_s([kib]), -kib))
         several = [float(size // 1024) for size in best_sizes(self.gradients, self.link)]
-        worth = lists and self.step_s(several) < (1 - WORTH) * self.step_s([one])
-        return several if worth else [float(one)]
+        worth = lists and self.step_s(several) < (1 - WORTH) * self.step_s([cap])
+        return several if worth else [float(cap)]

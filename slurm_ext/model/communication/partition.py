@@ -20,8 +20,8 @@ def best_sizes(gradients: Sequence[Gradient], link: Link, most: int = MOST_BUCKE
     partition consists of best partitions of its beginnings: exact. The fewest buckets that are
     as good as the best ones, within a hundredth, are taken.
     """
-    ready = np.array([-one.before_end_s for one in gradients])
-    ends = np.array([0.0, *accumulate(one.size_bytes for one in gradients)])
+    ready = np.array([-gradient.before_end_s for gradient in gradients])
+    ends = np.array([0.0, *accumulate(gradient.size_bytes for gradient in gradients)])
     done, cuts = _programme(ready, ends, link, min(most, len(gradients)))
     least = min(done)
     count = next(n for n, end_s in enumerate(done, 1) if end_s <= least + _WORTH * abs(least))

@@ -33,8 +33,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 def serialize(model: DemandModel) -> dict[str, bytes]:
     """Return the files by name; the same model always gives the same bytes."""
-    forests = {f"trees{horizon}": one for horizon, one in model.trees.items()}
-    forests |= {f"peak{level}": one for level, one in model.peaks.items()}
+    forests = {f"trees{horizon}": forest for horizon, forest in model.trees.items()}
+    forests |= {f"peak{level}": forest for level, forest in model.peaks.items()}
     lines = {
         f"line{horizon}_{part}": getattr(line, part)
         for horizon, line in model.lines.items()
@@ -43,7 +43,7 @@ def serialize(model: DemandModel) -> dict[str, bytes]:
     body = {
         "starts": {str(horizon): line.start for horizon, line in model.lines.items()},
         "shifts": {str(level): shift for level, shift in model.shifts.items()},
-        "depths": {name: one.depth for name, one in forests.items()},
+        "depths": {name: forest.depth for name, forest in forests.items()},
     }
     return artifact_store.serialize(SPEC, body, {**forests_to_arrays(forests), **lines})
 
@@ -56,10 +56,13 @@ def load(folder: Path) -> DemandModel:
 def _model(body: Mapping[str, Any], arrays: Arrays) -> DemandModel:
     depths = body["depths"]
     return DemandModel(
-        lines={one: _line(arrays, one, float(body["starts"][str(one)])) for one in HORIZONS},
-        trees={one: _trees(arrays, f"trees{one}", depths) for one in HORIZONS},
-        peaks={one: _trees(arrays, f"peak{one}", depths) for one in LEVELS},
-        shifts={one: _finite(float(body["shifts"][str(one)])) for one in LEVELS},
+        lines={
+            horizon: _line(arrays, horizon, float(body["starts"][str(horizon)]))
+            for horizon in HORIZONS
+        },
+        trees={horizon: _trees(arrays, f"trees{horizon}", depths) for horizon in HORIZONS},
+        peaks={level: _trees(arrays, f"peak{level}", depths) for level in LEVELS},
+        shifts={level: _finite(float(body["shifts"][str(level)])) for level in LEVELS},
     )
 
 

@@ -143,20 +143,20 @@ def highest_ahead(need: Array) -> Array:
 def persistence_of(need: Array, weights: Array | None = None) -> Persistence:
     """Persistence with the peaks that the series had; `weights` of its slots, none: all alike."""
     added = highest_ahead(need)
-    known = ~np.isnan(added)
-    if not known.any():
+    is_known = ~np.isnan(added)
+    if not is_known.any():
         return Persistence()
-    each = np.ones(len(need)) if weights is None else weights
+    weight = np.ones(len(need)) if weights is None else weights
     return Persistence(
-        {level: weighted_quantile(added[known], each[known], level) for level in LEVELS}
+        {level: weighted_quantile(added[is_known], weight[is_known], level) for level in LEVELS}
     )
 
 
 def weighted_quantile(values: Array, weights: Array, level: float) -> float:
     """Return a quantile, interpolated between values; with equal weights it is numpy's own."""
     order = np.argsort(values, kind="stable")
-    each = weights[order]
-    reached = np.cumsum(each) - each / 2  # by half of a value: its middle
+    sorted_weights = weights[order]
+    reached = np.cumsum(sorted_weights) - sorted_weights / 2  # by half of a value: its middle
     span = reached[-1] - reached[0]
-    places = (reached - reached[0]) / span if span > 0 else np.zeros(len(each))
+    places = (reached - reached[0]) / span if span > 0 else np.zeros(len(sorted_weights))
     return float(np.interp(level, places, values[order]))

@@ -37,14 +37,14 @@ class AdaptiveBounds:
     _count: int = 0
 
     def watch(
-        self, job: Hashable, now_s: float, known: int, low: float, high: float
+        self, job: Hashable, now_s: float, level: int, low: float, high: float
     ) -> tuple[float, float]:
         """Return the moved bounds of a job submitted now, and watch it. They never cross."""
         self.advance(now_s)
-        low, high = low - self.low[known], high + self.high[known]
+        low, high = low - self.low[level], high + self.high[level]
         middle = (low + high) / 2
         bounds = {"low": min(low, middle), "high": max(high, middle)}
-        self._open[job] = known, set(bounds)
+        self._open[job] = level, set(bounds)
         for side, bound in bounds.items():
             self._count += 1  # breaks ties: jobs need not compare
             due_s = now_s + exp(min(bound, MOST_LOG))
@@ -71,26 +71,26 @@ class AdaptiveBounds:
             self._due = [due for due in self._due if due[2] in self._open]
             heapq.heapify(self._due)
 
-    def start(self, known: Sequence[int], below: Array, above: Array) -> None:
+    def start(self, levels: Sequence[int], below: Array, above: Array) -> None:
         """Set the shifts from held-out jobs: how far each fell outside (logs, negative inside)."""
         for at in range(len(self.low)):
-            ours = np.asarray(known) == at
+            ours = np.asarray(levels) == at
             if ours.sum() >= 1 / MISSED:
                 self.low[at] = float(np.quantile(below[ours], 1 - MISSED))
                 self.high[at] = float(np.quantile(above[ours], 1 - MISSED))
 
-    def update(self, known: int, below: float, above: float) -> None:
+    def update(self, level: int, below: float, above: float) -> None:
         """Learn from an ended job that was not watched, by how far it fell outside (logs)."""
         for moves, outside in ((self.low, below), (self.high, above)):
-            moves[known] += self.step * ((outside > moves[known]) - MISSED)
+            moves[level] += self.step * ((outside > moves[level]) - MISSED)
 
     def copy(self) -> "AdaptiveBounds":
         """Copy the shifts without the watched jobs."""
         return AdaptiveBounds([*self.low], [*self.high], self.step)
 
     def _learn(self, job: Hashable, side: str, *, missed: bool) -> None:
-        known, sides = self._open.get(job, (0, set()))
+        level, sides = self._open.get(job, (0, set()))
         if side in sides:
             sides.remove(side)
             moves = self.low if side == "low" else self.high
-            moves[known] += self.step * (missed - MISSED)
+            moves[level] += self.step * (missed - MISSED)

@@ -42,7 +42,7 @@ def serialize(artifact: DurationArtifact) -> dict[str, bytes]:
         "levels": model.plan.levels,
         "numbers": model.plan.numbers,
         "start": model.start,
-        "depths": {name: one.depth for name, one in forests.items()},
+        "depths": {name: forest.depth for name, forest in forests.items()},
         "bounds": {"low": artifact.bounds.low, "high": artifact.bounds.high},
     }
     return artifact_store.serialize(SPEC, body, forests_to_arrays(forests))

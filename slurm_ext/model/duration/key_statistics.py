@@ -103,14 +103,14 @@ class KeyStatistics:
             ages = (_since(now_s, newest.submit_s), _since(now_s, first.submit_s))
         since = _since(now_s, self._submitted_s) if self._submitted_s > -inf else nan
         if not n:
-            known: tuple[float, ...] = (0.0, *(nan,) * 9)
+            values: tuple[float, ...] = (0.0, *(nan,) * 9)
         else:
             spread = sqrt(max(0.0, self._square - self._means[1] ** 2))
             latest = [*reversed(last), nan, nan][:3]
             middle = sorted(last)[len(last) // 2]
-            known = (log1p(n), *latest, *self._means, spread, middle, log(self._seconds))
+            values = (log1p(n), *latest, *self._means, spread, middle, log(self._seconds))
         return (
-            *known,
+            *values,
             self._recently(now_s),
             log1p(len(running)),
             *ages,

@@ -64,8 +64,8 @@ class DurationModel:
         middle = self._middle(rows, base, shifted)
         low, high = base + self.low(shifted), base + self.high(shifted)
         ended = np.expm1(np.nan_to_num(rows[:, STATISTICS.index("ended")])).round()
-        known = np.searchsorted(KNOWN_FROM, ended, side="right")
-        return DurationQuantiles(middle, np.minimum(low, middle), np.maximum(high, middle), known)
+        levels = np.searchsorted(KNOWN_FROM, ended, side="right")
+        return DurationQuantiles(middle, np.minimum(low, middle), np.maximum(high, middle), levels)
 
     def middle(self, rows: Array) -> Array:
         """`log_mean` alone, at half the cost."""

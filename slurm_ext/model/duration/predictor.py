@@ -94,8 +94,8 @@ class DurationPredictor:
             rows = np.array([self.past.state.row(job.submission()) for job in jobs])
         logs = self._artifact.durations.predict(rows)
         users = [job.user or "" for job in jobs]
-        known = logs.known.tolist()
-        shifts = np.array([self._bounds.shifts(*one) for one in zip(users, known, strict=True)])
+        levels = logs.known.tolist()
+        shifts = np.array([self._bounds.shifts(*pair) for pair in zip(users, levels, strict=True)])
         low, high = logs.log_low - shifts[:, 0], logs.log_high + shifts[:, 1]
         return [
             self._prediction(job, row, *ends)
@@ -130,14 +130,14 @@ class DurationPredictor:
     ) -> RuntimePrediction:
         plan = self._artifact.durations.plan
         level = int(row[plan.features.index("known_level")])
-        known = level < len(plan.levels)
-        runs = round(expm1(row[level * len(STATISTICS)])) if known else 0
+        has_history = level < len(plan.levels)
+        runs = round(expm1(row[level * len(STATISTICS)])) if has_history else 0
         most = job.time_limit_s if job.time_limit_s and job.time_limit_s > 0 else float("inf")
         mean_s, low_s, high_s = (
             min(exp(min(log_s, MOST_LOG)), most)
             for log_s in (middle, min(low, middle), max(high, middle))
         )
-        like = plan.levels[level] if known else ()
+        like = plan.levels[level] if has_history else ()
         return RuntimePrediction(mean_s=mean_s, low_s=low_s, high_s=high_s, runs=runs, like=like)
 
 

@@ -71,14 +71,14 @@ class DurationState:
         for level, memories in zip(self.plan.levels, self._memories, strict=True):
             memory = memories.get(_key(level, job_features))
             rows.append(NOTHING if memory is None else memory.row(now_s))
-        known = next((at for at, row in enumerate(rows) if row[0] > 0), len(rows))
+        first = next((at for at, row in enumerate(rows) if row[0] > 0), len(rows))
         numbers = [job_features.numbers.get(name) for name in self.plan.numbers]
         return [
             *(value for row in rows for value in row),
             *(nan if number is None else number for number in numbers),
             now_s % DAY_S // 3600,
             now_s // DAY_S % 7,
-            known,
+            first,
             backed_off(rows),
         ]
 
@@ -88,7 +88,7 @@ class DurationState:
             return
         run = RememberedRun(job_features.submit_s)
         levels = zip(self.plan.levels, self._memories, strict=True)
-        memories = [self._memory(known, _key(level, job_features)) for level, known in levels]
+        memories = [self._memory(memory, _key(level, job_features)) for level, memory in levels]
         for memory in memories:
             memory.submitted(job, run)
         self._jobs[job] = run, memories
@@ -108,14 +108,16 @@ class DurationState:
         self.submitted(job, job_features)
         self.ended(job, end_s, duration_s)
 
-    def _memory(self, known: OrderedDict[Hashable, KeyStatistics], key: Hashable) -> KeyStatistics:
-        memory = known.get(key)
+    def _memory(
+        self, memories: OrderedDict[Hashable, KeyStatistics], key: Hashable
+    ) -> KeyStatistics:
+        memory = memories.get(key)
         if memory is None:
-            memory = known[key] = KeyStatistics()
-            if len(known) > self.most_keys:
-                known.popitem(last=False)
+            memory = memories[key] = KeyStatistics()
+            if len(memories) > self.most_keys:
+                memories.popitem(last=False)
         else:
-            known.move_to_end(key)
+            memories.move_to_end(key)
         return memory
 
 

@@ -116,9 +116,9 @@ class SubmissionBatches:
     def predict(self, job: Hashable, now_s: float) -> tuple[float, bool]:
         """Predicted seconds of a waiting job, and True if they rest on its siblings."""
         batch = self._of[job]
-        mean, weight, known = batch.correction(now_s)
+        mean, weight, is_known = batch.correction(now_s)
         self._moved(job, mean + weight * batch.waiting[job])
-        return self._seconds(job), known
+        return self._seconds(job), is_known
 
     def changed(self, now_s: float, *, ages: bool) -> Iterator[tuple[Hashable, float]]:
         """Yield waiting jobs whose prediction changed since the last call, with the seconds.

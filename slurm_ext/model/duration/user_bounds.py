@@ -21,21 +21,21 @@ class UserBounds:
         self._own: OrderedDict[str, AdaptiveBounds] = OrderedDict()
         self._newest: deque[str] = deque(maxlen=NEWEST)
 
-    def shifts(self, user: str, known: int) -> tuple[float, float]:
+    def shifts(self, user: str, level: int) -> tuple[float, float]:
         """The shifts of the low and the high bound of a user's next job."""
         own, common = self._own.get(user), self.common
         if own is None:
-            return common.low[known], common.high[known]
-        return common.low[known] + own.low[known], common.high[known] + own.high[known]
+            return common.low[level], common.high[level]
+        return common.low[level] + own.low[level], common.high[level] + own.high[level]
 
-    def update(self, user: str, known: int, below: float, above: float) -> None:
+    def update(self, user: str, level: int, below: float, above: float) -> None:
         """Learn from an ended job of this user, by how far it fell outside (logs)."""
         self._newest.append(user)
         if self._newest.count(user) * POOL_USERS <= len(self._newest):
-            self.common.update(known, below, above)
+            self.common.update(level, below, above)
             return
         own = self._own.setdefault(user, AdaptiveBounds(step=self.common.step))
         self._own.move_to_end(user)
         if len(self._own) > MOST_USERS:
             self._own.popitem(last=False)
-        own.update(known, below - self.common.low[known], above - self.common.high[known])
+        own.update(level, below - self.common.low[level], above - self.common.high[level])

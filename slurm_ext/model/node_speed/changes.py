@@ -46,20 +46,20 @@ def log_density(scaled: Array, tail: float) -> Array:
     return np.asarray(norm - (tail + 1) / 2 * np.log1p(scaled**2 / tail))
 
 
-def scores(found: Sequence[NodeResidual], tail: float) -> list[float]:
+def scores(residuals: Sequence[NodeResidual], tail: float) -> list[float]:
     """Log likelihood ratio of each residual: on a slow unit, over a usual one."""
-    values = np.array([one.value for one in found])
-    sds = np.array([one.sd for one in found])
+    values = np.array([residual.value for residual in residuals])
+    sds = np.array([residual.sd for residual in residuals])
     slow = log_density((values + SLOW) / sds, tail)
-    return [float(one) for one in slow - log_density(values / sds, tail)]
+    return [float(score) for score in slow - log_density(values / sds, tail)]
 
 
 def slow_from(
     owners: Sequence[Hashable], added: Sequence[float], bound: float, users: int = POOL_USERS
 ) -> int | None:
     """Place from which on the unit is slow; None: it is not, or is no more."""
-    found = list(changes(owners, added, bound, users))
-    return found[-1].start if found and found[-1].slow else None
+    every = list(changes(owners, added, bound, users))
+    return every[-1].start if every and every[-1].slow else None
 
 
 def changes(

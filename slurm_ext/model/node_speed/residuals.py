@@ -64,7 +64,12 @@ def _levelled(runs: Iterable[UnitRun]) -> "Iterable[tuple[UnitRun, float, int]]"
     past: dict[str, dict[str, deque[tuple[int, float]]]] = defaultdict(dict)
     for place, run in enumerate(runs):
         units = past[run.training]
-        elsewhere = [one for unit, seen in units.items() if unit != run.unit for one in seen]
+        elsewhere = [
+            run_there
+            for unit, runs_there in units.items()
+            if unit != run.unit
+            for run_there in runs_there
+        ]
         newest = sorted(elsewhere)[-LAST:]
         there = len(units) - (run.unit in units)
         if len(newest) >= FEWEST and there >= FEWEST_NODES:

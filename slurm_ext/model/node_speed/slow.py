@@ -45,33 +45,33 @@ class UnitSpeeds:
     @property
     def slow(self) -> tuple[UnitSpeed, ...]:
         """Units that are blamed."""
-        return tuple(one for one in self.units if one.since_s is not None)
+        return tuple(unit for unit in self.units if unit.since_s is not None)
 
 
 def unit_speeds(runs: Sequence[UnitRun], *, node_days: float = NODE_DAYS) -> UnitSpeeds:
     """Speed of every unit by `runs`, oldest first."""
-    found = residuals(runs)
-    users = min(POOL_USERS, len({one.run.user for one in found}))
+    every = residuals(runs)
+    users = min(POOL_USERS, len({residual.run.user for residual in every}))
     by_unit: dict[str, list[NodeResidual]] = defaultdict(list)
-    for one in found:
-        by_unit[one.run.unit].append(one)
-    tail = tail_of(np.array([one.value / one.sd for one in found]))
-    bound = bound_of(found, len(by_unit), node_days)
+    for residual in every:
+        by_unit[residual.run.unit].append(residual)
+    tail = tail_of(np.array([residual.value / residual.sd for residual in every]))
+    bound = bound_of(every, len(by_unit), node_days)
     units = [_speed(mine, tail, bound, users) for mine in by_unit.values()]
-    return UnitSpeeds(tuple(sorted(units, key=lambda one: -one.slower)), len(found))
+    return UnitSpeeds(tuple(sorted(units, key=lambda unit: -unit.slower)), len(every))
 
 
-def bound_of(found: Sequence[NodeResidual], units: int, node_days: float) -> float:
+def bound_of(every: Sequence[NodeResidual], units: int, node_days: float) -> float:
     """Log of the runs that a unit has in `node_days`: a usual one crosses it once in them."""
-    if not found:
+    if not every:
         return log(node_days)
-    span_s = max(DAY_S, found[-1].run.at_s - found[0].run.at_s)
-    return log(node_days * max(1.0, len(found) * DAY_S / (units * span_s)))
+    span_s = max(DAY_S, every[-1].run.at_s - every[0].run.at_s)
+    return log(node_days * max(1.0, len(every) * DAY_S / (units * span_s)))
 
 
 def _speed(mine: Sequence[NodeResidual], tail: float, bound: float, users: int) -> UnitSpeed:
     """The unit's speed since it became slow, or over all its runs."""
-    owners = [_owner(one.run, users) for one in mine]
+    owners = [_owner(residual.run, users) for residual in mine]
     start = slow_from(owners, scores(mine, tail), bound, max(2, users))
     since = mine[start:] if start is not None else mine
     log_speed, log_sd = _middle(since)
@@ -82,7 +82,7 @@ def _speed(mine: Sequence[NodeResidual], tail: float, bound: float, users: int) 
         low=exp(-log_speed - reach) - 1,
         high=exp(-log_speed + reach) - 1,
         runs=len(since),
-        users=len({one.run.user for one in since}),
+        users=len({residual.run.user for residual in since}),
         since_s=None if start is None else since[0].run.at_s,
     )
 
@@ -92,10 +92,10 @@ def _owner(run: UnitRun, users: int) -> tuple[str, ...]:
     return (run.user,) if users >= POOL_USERS else (run.user, run.training)
 
 
-def _middle(found: Sequence[NodeResidual]) -> tuple[float, float]:
+def _middle(every: Sequence[NodeResidual]) -> tuple[float, float]:
     """Weighted median of residuals, and its log sd."""
-    values = np.array([one.value for one in found])
-    trust = np.array([one.sd**-2 for one in found])
+    values = np.array([residual.value for residual in every])
+    trust = np.array([residual.sd**-2 for residual in every])
     order = np.argsort(values)
     below = np.cumsum(trust[order]) / trust.sum()
     middle = float(values[order][int(np.searchsorted(below, 0.5))])

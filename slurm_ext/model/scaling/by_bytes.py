@@ -52,11 +52,11 @@ class GradientBytes:
     def exposed(self, gpu: str, config: TrainingConfig) -> LogNormal | None:
         """Seconds of a step; None: others tell nothing. One GPU sends nothing: do not ask."""
         near: dict[str, tuple[float, float]] = {}
-        for one in self.others:
-            alike = one.ranks > 1 and (one.nodes > 1) == (config.nodes > 1)
-            if alike and one.seconds > 0 and self.is_gpu(gpu, one.gpu):
-                found = _moved(one, config)
-                near[one.training] = min(near.get(one.training, found), found)
+        for other in self.others:
+            alike = other.ranks > 1 and (other.nodes > 1) == (config.nodes > 1)
+            if alike and other.seconds > 0 and self.is_gpu(gpu, other.gpu):
+                found = _moved(other, config)
+                near[other.training] = min(near.get(other.training, found), found)
         if not near:
             return None
         logs = [moved for _, moved in near.values()]
@@ -67,16 +67,16 @@ class GradientBytes:
         )
 
 
-def _moved(one: ByteSeconds, config: TrainingConfig) -> tuple[float, float]:
+def _moved(run: ByteSeconds, config: TrainingConfig) -> tuple[float, float]:
     """Log distance of two layouts, and log seconds of a byte on the second one."""
-    nodes = log(config.nodes / one.nodes)
-    each = log(config.gpus / config.nodes * one.nodes / one.ranks)
+    nodes = log(config.nodes / run.nodes)
+    ratio = log(config.gpus / config.nodes * run.nodes / run.ranks)
     if config.nodes == 1:
-        power = DEFAULT_TERMS["rho"][0] * log((config.gpus - 1) / (one.ranks - 1))
+        power = DEFAULT_TERMS["rho"][0] * log((config.gpus - 1) / (run.ranks - 1))
     else:
-        power = DEFAULT_TERMS["nu"][0] * log((config.nodes - 1) / (one.nodes - 1))
-        power += DEFAULT_TERMS["eta"][0] * each
-    return abs(nodes) + abs(each), log(one.seconds) + power
+        power = DEFAULT_TERMS["nu"][0] * log((config.nodes - 1) / (run.nodes - 1))
+        power += DEFAULT_TERMS["eta"][0] * ratio
+    return abs(nodes) + abs(ratio), log(run.seconds) + power
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,20 +105,20 @@ class ScalingByBytes:
 
     def shares(self, config: TrainingConfig) -> Shares:
         """Parts of a step: computing, and waiting for the network."""
-        found = self._step(config)
-        if found is None:
+        step = self._step(config)
+        if step is None:
             return self.otherwise.shares(config)
-        network = found[1][0] / (found[0][0] + found[1][0])
+        network = step[1][0] / (step[0][0] + step[1][0])
         return Shares(compute=1 - network, network=network)
 
     @property
     def measured(self) -> ScalingMeasurement:
         """The point with the fewest GPUs: others' communication is the least part of it."""
-        return min(self.points, key=lambda one: (one.config.gpus, one.config.nodes))
+        return min(self.points, key=lambda point: (point.config.gpus, point.config.nodes))
 
     def _is_measured(self, config: TrainingConfig) -> bool:
         """True for a layout that ran on these GPUs: its own rate says more than its parts."""
-        ran = {(one.config.gpus, one.config.nodes) for one in self.points}
+        ran = {(point.config.gpus, point.config.nodes) for point in self.points}
         return (config.gpus, config.nodes) in ran and self.gradients.is_gpu(self.gpu, self.on)
 
     def _step(self, config: TrainingConfig) -> tuple[tuple[float, float], ...] | None:
@@ -137,8 +137,8 @@ class ScalingByBytes:
     def _exposed(self, gpu: str, config: TrainingConfig) -> tuple[float, float] | None:
         if config.gpus == 1:
             return 0.0, 0.0
-        found = self.gradients.exposed(gpu, config)
-        return None if found is None else (exp(found.log_mean), found.log_sd)
+        exposed = self.gradients.exposed(gpu, config)
+        return None if exposed is None else (exp(exposed.log_mean), exposed.log_sd)
 
     def _of_batch(self, config: TrainingConfig) -> float:
         """Seconds of one GPU's step at this batch over those at the measured one."""

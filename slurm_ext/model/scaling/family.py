@@ -75,13 +75,13 @@ class Family:
         )[:OWN, 0]
         weights = self.solved @ self.logs
         toward = (self.terms[:, :OWN] @ levels) * self.slopes.T
-        known = model in self.models
+        is_member = model in self.models
         return TermPrior(
             means=default_term_prior().means + toward @ weights,
             covariance=np.diag(self.terms.sum(1)) - toward @ self.solved @ toward.T,
             own=self.parts[:, OWN],
             noise_sd=self.noise_sd,
-            log_batch0=float(self.log_batch0[self.models.index(model)]) if known else None,
+            log_batch0=float(self.log_batch0[self.models.index(model)]) if is_member else None,
             others=SharedResiduals(
                 at=self.at,
                 shared=self.parts[:, :OWN] @ levels,

@@ -38,23 +38,28 @@ def gpu_count_series(
     points: Sequence[ScalingMeasurement], wanted: TrainingConfig
 ) -> GpuCountSeries | None:
     """Fit a series that `wanted` extends; None if the points are none. Raises InputError."""
-    counts = {one.config.gpus for one in points}
-    placed = [*(one.config for one in points), wanted]
-    prior = _kind([one.config for one in points])
+    counts = {point.config.gpus for point in points}
+    placed = [*(point.config for point in points), wanted]
+    prior = _kind([point.config for point in points])
     if prior is None or len(counts) < ENOUGH or wanted.gpus <= max(counts):
         return None
-    if not (all(one.nodes == 1 for one in placed) or all(one.nodes == one.gpus for one in placed)):
+    if not (
+        all(config.nodes == 1 for config in placed)
+        or all(config.nodes == config.gpus for config in placed)
+    ):
         return None
-    counted = [CountMeasurement(count=one.config.gpus, rate=one.samples_per_s) for one in points]
+    counted = [
+        CountMeasurement(count=point.config.gpus, rate=point.samples_per_s) for point in points
+    ]
     return GpuCountSeries(fit(counted, prior))
 
 
 def _kind(configs: Sequence[TrainingConfig]) -> SpeedupPrior | None:
     """Prior for a constant global batch, or a constant batch per GPU; None if neither is."""
-    if _same(configs, lambda one: one.gpus * one.local_batch):
+    if _same(configs, lambda config: config.gpus * config.local_batch):
         return GPUS_SPLIT
-    return GPUS_EACH if _same(configs, lambda one: one.local_batch) else None
+    return GPUS_EACH if _same(configs, lambda config: config.local_batch) else None
 
 
 def _same(configs: Sequence[TrainingConfig], batch: Callable[[TrainingConfig], float]) -> bool:
-    return all(isclose(batch(one), batch(configs[0]), rel_tol=SAME) for one in configs)
+    return all(isclose(batch(config), batch(configs[0]), rel_tol=SAME) for config in configs)

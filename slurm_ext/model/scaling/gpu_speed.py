@@ -35,13 +35,13 @@ def gain(rates: Iterable[GpuRate], here: str, there: str) -> LogNormal | None:
     """
     from statistics import median  # 5 ms, which nobody waits for who asks for none
 
-    seen: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for one in rates:
-        if one.gpu in (here, there) and one.samples_per_s > 0:
-            seen[one.user, one.training][one.gpu].append(log(one.samples_per_s))
+    by_pair: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for rate in rates:
+        if rate.gpu in (here, there) and rate.samples_per_s > 0:
+            by_pair[rate.user, rate.training][rate.gpu].append(log(rate.samples_per_s))
     both = [
         (user, median(by_gpu[there]) - median(by_gpu[here]))
-        for (user, _), by_gpu in seen.items()
+        for (user, _), by_gpu in by_pair.items()
         if len(by_gpu) > 1
     ]
     return next_gain([value for _, value in both], [user for user, _ in both]) if both else None

@@ -64,7 +64,7 @@ class ScalingModel:
 
     def rates(self, configs: Sequence[TrainingConfig]) -> tuple[Array, Array, Array]:
         """Samples/s, and the interval's ends, of many configs."""
-        at = columns([_checked(one) for one in configs])
+        at = columns([_checked(config) for config in configs])
         means, sds = self.log_steps(at)
         widths = [self.prior.width(len(self.at), stratum) for stratum in self.strata(at)]
         samples, half = np.log(at[:, 1]) + at[:, 0] - means, sds * np.array(widths)
@@ -79,9 +79,11 @@ class ScalingModel:
         """Mean and sd of the log seconds of a step, for each row of columns()."""
         residuals = {
             id(observed): residual_prior(observed.prior.own, observed.prior.others, at, self.at)
-            for observed in (one.observations for _, one in self.members)
+            for observed in (member.observations for _, member in self.members)
         }
-        predicted = [predict(one, at, residuals[id(one.observations)]) for _, one in self.members]
+        predicted = [
+            predict(member, at, residuals[id(member.observations)]) for _, member in self.members
+        ]
         weights = np.array([weight for weight, _ in self.members])
         means = weights @ np.array([mean for mean, _ in predicted])
         spread = [variance + (mean - means) ** 2 for mean, variance in predicted]
@@ -90,9 +92,9 @@ class ScalingModel:
     def shares(self, config: TrainingConfig) -> Shares:
         """Share of a step at `config` that is network time not hidden by computing."""
         at, network = columns([_checked(config)]), 0.0
-        for weight, one in self.members:
-            compute, _, _ = parts(one.terms, at, one.observations.log_batch0)
-            whole = log_step(one.terms, at, one.observations.log_batch0)
+        for weight, member in self.members:
+            compute, _, _ = parts(member.terms, at, member.observations.log_batch0)
+            whole = log_step(member.terms, at, member.observations.log_batch0)
             network += weight * float(1 - np.exp(compute - whole)[0])
         return Shares(compute=1 - network, network=network)
 
@@ -102,10 +104,10 @@ def fit(points: Sequence[ScalingMeasurement], prior: ScalingPrior | None = None)
     if not points:
         raise InputError("measurements", "none: at least one config has to be measured")
     prior = default_prior() if prior is None else prior
-    at = columns([_measured(one).config for one in points])
-    steps = np.log(at[:, 1]) + at[:, 0] - np.log([one.samples_per_s for one in points])
+    at = columns([_measured(point).config for point in points])
+    steps = np.log(at[:, 1]) + at[:, 0] - np.log([point.samples_per_s for point in points])
     every = [_weighed(observe(component, at, steps), prior) for component in prior.components]
-    best = sorted((one for some in every for one in some), key=lambda one: -one[0])[:MOST_MEMBERS]
+    best = sorted((fit for some in every for fit in some), key=lambda fit: -fit[0])[:MOST_MEMBERS]
     total = np.exp([log - best[0][0] for log, *_ in best]).sum()
     members = tuple(
         (float(np.exp(log - best[0][0]) / total), laplace_fit(observed, scale, terms))

@@ -44,8 +44,8 @@ class OtherNodes:
         half = log(interval.high / interval.low) / (2 * NORMAL_90)
         link_sd = LINK_SD * self.shares(config).network if self._link(config) != 1 else 0.0
         sd = hypot(half, felt * self.gain.log_sd, link_sd)
-        found, reach = rate / step, exp(NORMAL_90 * sd)
-        return found, Interval(found / reach, found * reach)
+        predicted, reach = rate / step, exp(NORMAL_90 * sd)
+        return predicted, Interval(predicted / reach, predicted * reach)
 
     def shares(self, config: TrainingConfig) -> Shares:
         """Parts of a step: computing, and waiting for the network."""
@@ -66,9 +66,9 @@ def on_known_nodes(
     here: ScalingModel, there: ScalingPrior, gain: LogNormal, *, busy: float, batch: float
 ) -> OtherNodes:
     """The same training on nodes whose prior is known, from its rate on one GPU here."""
-    one = TrainingConfig(gpus=1, nodes=1, local_batch=batch)
-    rate, interval = here.rate(one)
+    single = TrainingConfig(gpus=1, nodes=1, local_batch=batch)
+    rate, interval = here.rate(single)
     step, felt = sped_up(gain, busy, 0.0, 1.0)
     half = log(interval.high / interval.low) / (2 * NORMAL_90)
-    moved = fit([ScalingMeasurement(config=one, samples_per_s=rate / step)], there)
+    moved = fit([ScalingMeasurement(config=single, samples_per_s=rate / step)], there)
     return OtherNodes(here=moved, gain=LogNormal(0.0, hypot(half, felt * gain.log_sd)))

@@ -51,7 +51,7 @@ def draw(log_likelihood: Callable[[Array], Array], mean: Array, covariance: Arra
     rows = np.empty((0, len(mean)))
     for _ in range(ROUNDS):
         rows = np.concatenate([rows, proposals[-1].draw(dice, DRAWS)])
-        proposed = np.logaddexp.reduce([one.log_density(rows) for one in proposals])
+        proposed = np.logaddexp.reduce([proposal.log_density(rows) for proposal in proposals])
         log_weights = log_likelihood(rows) + prior.log_density(rows) - proposed
         weights = np.exp(log_weights - log_weights.max())
         sample = Draws(rows, weights / weights.sum())

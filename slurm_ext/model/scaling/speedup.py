@@ -64,10 +64,12 @@ def curve_likelihood(
     points: Sequence[CountMeasurement], prior: SpeedupPrior, terms: Array
 ) -> CurveLikelihood:
     """`points` against each row of `terms`."""
-    counts = np.array([one.count for one in points], dtype=np.float64)
-    sds = np.array([one.log_sd for one in points])
+    counts = np.array([point.count for point in points], dtype=np.float64)
+    sds = np.array([point.log_sd for point in points])
     trust = 1 / (prior.noise_log_sd**2 + sds**2)
-    over_one = np.log([one.rate for one in points]) - log_rates(terms, counts, splits=prior.splits)
+    over_one = np.log([point.rate for point in points]) - log_rates(
+        terms, counts, splits=prior.splits
+    )
     log_one = over_one @ trust / trust.sum()
     squares = (over_one - log_one[:, None]) ** 2 * trust
     return CurveLikelihood(log_one, float(trust.sum() ** -0.5), squares, STEADY + len(points) - 1)
@@ -114,7 +116,7 @@ class SpeedupCurve:
             return self._reach_here(counts)
         steps = np.arange(np.ceil(doublings * STEPS_A_DOUBLING) + 1)
         grid = self.largest * 2.0 ** (steps / STEPS_A_DOUBLING)
-        reaches = np.array([self._reach_here(np.array([one])) for one in grid])
+        reaches = np.array([self._reach_here(np.array([at])) for at in grid])
         widest = np.maximum.accumulate(reaches, axis=0)
         at = doublings * STEPS_A_DOUBLING
         return float(np.interp(at, steps, widest[:, 0])), float(np.interp(at, steps, widest[:, 1]))
@@ -140,23 +142,23 @@ def fit(points: Sequence[CountMeasurement], prior: SpeedupPrior) -> SpeedupCurve
         noise * likelihood.noise_factor() * np.hypot(prior.noise_log_sd, likelihood.log_one_sd)
     )
     return SpeedupCurve(
-        prior, draws, likelihood.log_one, noise_draws, max(one.count for one in points)
+        prior, draws, likelihood.log_one, noise_draws, max(point.count for point in points)
     )
 
 
 def _check(points: Sequence[CountMeasurement]) -> None:
     if not points:
         raise InputError("measurements", "none: at least one count has to be measured")
-    for one in points:
-        _counts(one.count)
-        if not (isfinite(one.rate) and one.rate > 0):
+    for point in points:
+        _counts(point.count)
+        if not (isfinite(point.rate) and point.rate > 0):
             raise InputError(
                 "measurements",
-                f"rate = {one.rate!r} at {one.count:g}: expected a positive number",
+                f"rate = {point.rate!r} at {point.count:g}: expected a positive number",
             )
-        if not (isfinite(one.log_sd) and one.log_sd >= 0):
+        if not (isfinite(point.log_sd) and point.log_sd >= 0):
             raise InputError(
-                "measurements", f"log_sd = {one.log_sd!r} at {one.count:g}: expected 0 or more"
+                "measurements", f"log_sd = {point.log_sd!r} at {point.count:g}: expected 0 or more"
             )
 
 

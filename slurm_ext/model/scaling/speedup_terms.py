@@ -38,8 +38,8 @@ def _parts(terms: Array, counts: Array, splits: bool) -> tuple[Array, Array]:
     """Log work and log wait (-inf: none)."""
     log_u, log_g, log_v, log_b = (terms[:, slot, None] for slot in range(len(TERMS)))
     sharp = np.exp(log_g)
-    each = -np.log(counts) if splits else np.zeros_like(counts)
-    work = (np.logaddexp(sharp * each, log_u) - np.logaddexp(0.0, log_u)) / sharp
+    share = -np.log(counts) if splits else np.zeros_like(counts)
+    work = (np.logaddexp(sharp * share, log_u) - np.logaddexp(0.0, log_u)) / sharp
     with np.errstate(divide="ignore"):
         ring = np.log(2 * (counts - 1) / counts)
     return work, log_v + ring + np.log1p(np.exp(log_b) * np.maximum(counts - 2, 0))

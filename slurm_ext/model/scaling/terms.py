@@ -53,16 +53,18 @@ class TrainingConfig:
         """GPUs on each node, fullest first."""
         if self.placement:
             return tuple(sorted(self.placement, reverse=True))
-        each, over = divmod(self.gpus, self.nodes)
-        return tuple(each + (node < over) for node in range(self.nodes))
+        per_node, over = divmod(self.gpus, self.nodes)
+        return tuple(per_node + (node < over) for node in range(self.nodes))
 
 
 def columns(configs: Sequence[TrainingConfig]) -> Array:
     """One row a config: log batch, GPUs, nodes, most and fewest GPUs on a node."""
     rows = []
-    for one in configs:
-        layout = one.layout
-        rows.append((np.log(one.local_batch), sum(layout), len(layout), max(layout), min(layout)))
+    for config in configs:
+        layout = config.layout
+        rows.append(
+            (np.log(config.local_batch), sum(layout), len(layout), max(layout), min(layout))
+        )
     return np.array(rows, dtype=np.float64).reshape(len(rows), 5)
 
 

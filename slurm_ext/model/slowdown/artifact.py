@@ -33,7 +33,7 @@ class SlowdownArtifact(artifact_store.Artifact):
 
 
 def serialize(
-    known: SlowdownModel, kernels: Mapping[bool, CompletionKernel], about: Mapping[str, Any]
+    model: SlowdownModel, kernels: Mapping[bool, CompletionKernel], about: Mapping[str, Any]
 ) -> dict[str, bytes]:
     """Return the files of a model by name; the same model always gives the same bytes.
 
@@ -41,12 +41,14 @@ def serialize(
     """
     body = {
         "about": dict(about),
-        "kernels": {_KINDS[on_cpu]: asdict(one) for on_cpu, one in kernels.items()},
-        "widths": {one.name: width for one, width in sorted(known.widths.items())},
-        "met": [[*at, asdict(one)] for at, one in sorted(known.met.items())],
-        "solos": {name: _alone(one) for name, one in sorted(known.solos.items())},
-        "counters": {_KINDS[on_cpu]: to_json(one) for on_cpu, one in _models(known).items()},
-        "traits": {name: asdict(one) for name, one in sorted(known.traits.items())},
+        "kernels": {_KINDS[on_cpu]: asdict(kernel) for on_cpu, kernel in kernels.items()},
+        "widths": {column.name: width for column, width in sorted(model.widths.items())},
+        "met": [[*at, asdict(stats)] for at, stats in sorted(model.met.items())],
+        "solos": {name: _alone(solo) for name, solo in sorted(model.solos.items())},
+        "counters": {
+            _KINDS[on_cpu]: to_json(counters) for on_cpu, counters in _models(model).items()
+        },
+        "traits": {name: asdict(trait) for name, trait in sorted(model.traits.items())},
     }
     return artifact_store.serialize(SPEC, body)
 
@@ -61,23 +63,23 @@ def _artifact(body: Mapping[str, Any], _: object) -> SlowdownArtifact:
     about = body["about"]
     _window(about["window_s"])
     named = {kind: on_cpu for on_cpu, kind in _KINDS.items()}
-    kernels = {named[kind]: _kernel(one) for kind, one in body["kernels"].items()}
-    models = {named[kind]: from_json(one) for kind, one in body["counters"].items()}
-    known = SlowdownModel(
+    kernels = {named[kind]: _kernel(kernel) for kind, kernel in body["kernels"].items()}
+    models = {named[kind]: from_json(model) for kind, model in body["counters"].items()}
+    slowdowns = SlowdownModel(
         met=dict(_met(row) for row in body["met"]),
         widths={
             SpeedBasis[name]: artifact_store.positive(width)
             for name, width in body["widths"].items()
         },
-        solos={name: SoloProfile(key=name, **one) for name, one in body["solos"].items()},
-        traits={name: _trait(one) for name, one in body["traits"].items()},
+        solos={name: SoloProfile(key=name, **solo) for name, solo in body["solos"].items()},
+        traits={name: _trait(trait) for name, trait in body["traits"].items()},
         by_counters=CounterModels(models) if models else None,
     )
-    return SlowdownArtifact("", about, with_tables(known, kernels), {**KERNELS, **kernels})
+    return SlowdownArtifact("", about, with_tables(slowdowns, kernels), {**KERNELS, **kernels})
 
 
-def _models(known: SlowdownModel) -> Mapping[bool, CounterModel]:
-    return known.by_counters.models if isinstance(known.by_counters, CounterModels) else {}
+def _models(model: SlowdownModel) -> Mapping[bool, CounterModel]:
+    return model.by_counters.models if isinstance(model.by_counters, CounterModels) else {}
 
 
 def _window(ends: Any) -> None:
@@ -86,29 +88,29 @@ def _window(ends: Any) -> None:
         raise ValueError(f"window_s = {ends!r}")
 
 
-def _alone(one: SoloProfile) -> dict[str, Any]:
+def _alone(solo: SoloProfile) -> dict[str, Any]:
     return {
-        "features": dict(sorted(one.features.items())),
-        "mem_bytes": one.mem_bytes,
-        "gpu_mem_bytes": one.gpu_mem_bytes,
+        "features": dict(sorted(solo.features.items())),
+        "mem_bytes": solo.mem_bytes,
+        "gpu_mem_bytes": solo.gpu_mem_bytes,
     }
 
 
 def _met(row: Any) -> tuple[PairKey, PairStats]:
-    device, job, partners, one = row
-    meeting = PairStats(**one)
-    if not all(isfinite(float(value)) for value in one.values()) or meeting.log_sd <= 0:
-        raise ValueError(f"met {job}: {one}")
+    device, job, partners, stats = row
+    meeting = PairStats(**stats)
+    if not all(isfinite(float(value)) for value in stats.values()) or meeting.log_sd <= 0:
+        raise ValueError(f"met {job}: {stats}")
     return key(str(job), [str(name) for name in partners], str(device)), meeting
 
 
-def _trait(one: Mapping[str, Any]) -> JobTraits:
-    return replace(JobTraits(**one), vector=tuple(float(each) for each in one["vector"]))
+def _trait(trait: Mapping[str, Any]) -> JobTraits:
+    return replace(JobTraits(**trait), vector=tuple(float(value) for value in trait["vector"]))
 
 
-def _kernel(one: Mapping[str, Any]) -> CompletionKernel:
+def _kernel(kernel: Mapping[str, Any]) -> CompletionKernel:
     parts: dict[str, Any] = {}
-    for name, value in one.items():
+    for name, value in kernel.items():
         free = name in {"level", "device_share"}
         parts[name] = (
             _role(value)
@@ -122,7 +124,7 @@ def _kernel(one: Mapping[str, Any]) -> CompletionKernel:
 
 def _role(one: Mapping[str, Any]) -> Role:
     role = replace(
-        Role(**one), lengths=tuple(artifact_store.positive(each) for each in one["lengths"])
+        Role(**one), lengths=tuple(artifact_store.positive(length) for length in one["lengths"])
     )
     for value in (role.family, role.own, role.vector, role.size_length):
         artifact_store.positive(value)

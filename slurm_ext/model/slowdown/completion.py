@@ -95,14 +95,14 @@ def complete(
     jobs: Iterable[str] = (),
 ) -> Completion:
     """Fill the table from the pairs in `seen`; `jobs`: further names to have in it."""
-    names = index_names([*(name for one in measured for name in (one.job, one.partner)), *jobs])
-    devices = index_names(one.device for one in measured)
+    names = index_names([*(name for pair in measured for name in (pair.job, pair.partner)), *jobs])
+    devices = index_names(pair.device for pair in measured)
     over = kernel_matrices(kernel, job_similarity(list(names), traits or {}))
     at, noise, off = pair_columns(measured, names, devices, kernel.level)
     cov = over.covariance(at, at) + np.diag(noise + kernel.noise_var)
     inverse = np.asarray(np.linalg.inv(cov), dtype=np.float64)
-    met = frozenset((int(one), int(on)) for a, b, on in at.T for one in (a, b))
-    pairs = frozenset(tuple(int(one) for one in column) for column in at.T)
+    met = frozenset((int(place), int(on)) for a, b, on in at.T for place in (a, b))
+    pairs = frozenset(tuple(int(place) for place in column) for column in at.T)
     return Completion(over, names, devices, at, inverse @ off, inverse, met, pairs)
 
 
@@ -114,11 +114,11 @@ def pair_columns(
 ) -> tuple[Rows, Array, Array]:
     """Index of each pair, the variance of its measurement, and its deviation from `level`."""
     at = np.array(
-        [(names[one.job], names[one.partner], devices[one.device]) for one in measured],
+        [(names[pair.job], names[pair.partner], devices[pair.device]) for pair in measured],
         dtype=np.int64,
     )
-    noise = np.array([one.log_sd**2 + JITTER for one in measured])
-    return at.reshape(-1, 3).T, noise, np.array([one.log_speed - level for one in measured])
+    noise = np.array([pair.log_sd**2 + JITTER for pair in measured])
+    return at.reshape(-1, 3).T, noise, np.array([pair.log_speed - level for pair in measured])
 
 
 def index_names(names: Iterable[str]) -> dict[str, int]:

@@ -114,15 +114,18 @@ class JobSimilarity:
 
 def job_similarity(names: Sequence[str], traits: Mapping[str, JobTraits]) -> JobSimilarity:
     """Compare all jobs in `names`; one without traits is similar to no other."""
-    each = [traits.get(name, JobTraits()) for name in names]
+    every = [traits.get(name, JobTraits()) for name in names]
     family = np.array(
-        [name if t.family is None else f"\0{t.family}" for name, t in zip(names, each, strict=True)]
+        [
+            name if t.family is None else f"\0{t.family}"
+            for name, t in zip(names, every, strict=True)
+        ]
     )
-    width = max((len(t.vector) for t in each), default=0)
-    has = np.array([bool(width) and len(t.vector) == width for t in each], dtype=float)
-    vectors = np.array([t.vector if len(t.vector) == width else (0.0,) * width for t in each])
-    size = np.array([t.size for t in each])
-    apart = (vectors[:, None, :] - vectors[None, :, :]) ** 2 if each else np.zeros((0, 0, 0))
+    width = max((len(t.vector) for t in every), default=0)
+    has = np.array([bool(width) and len(t.vector) == width for t in every], dtype=float)
+    vectors = np.array([t.vector if len(t.vector) == width else (0.0,) * width for t in every])
+    size = np.array([t.size for t in every])
+    apart = (vectors[:, None, :] - vectors[None, :, :]) ** 2 if every else np.zeros((0, 0, 0))
     return JobSimilarity(
         (family[:, None] == family[None, :]).astype(float),
         (size[:, None] - size[None, :]) ** 2,

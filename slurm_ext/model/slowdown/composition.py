@@ -22,27 +22,27 @@ def compose(pairs: Sequence[RelativeSpeed], *, on_cpu: bool) -> RelativeSpeed:
         return RelativeSpeed(mean=1.0, low=1.0, high=1.0, evidence=SpeedBasis.PAIR)
     if len(pairs) == 1:
         return pairs[0]
-    means = [one.mean for one in pairs]
-    mean = max(LEAST, prod(min(1.0, one) for one in means)) if on_cpu else added(means)
-    low = prod(min(1.0, one.low) for one in pairs) ** (sqrt(len(pairs)) if on_cpu else 1.0)
+    means = [pair.mean for pair in pairs]
+    mean = max(LEAST, prod(min(1.0, speed) for speed in means)) if on_cpu else added(means)
+    low = prod(min(1.0, pair.low) for pair in pairs) ** (sqrt(len(pairs)) if on_cpu else 1.0)
     return RelativeSpeed(
         mean=mean,
         low=max(LEAST, min(low, mean)),
-        high=max(mean, min(one.high for one in pairs)),
+        high=max(mean, min(pair.high for pair in pairs)),
         evidence=weakest(pairs),
-        runs=min(one.runs for one in pairs),
+        runs=min(pair.runs for pair in pairs),
     )
 
 
 def added(speeds: Sequence[float]) -> float:
     """The speed whose slowdown beyond 1 is the sum of theirs; no job speeds another up."""
-    return max(LEAST, 1.0 / (1.0 + sum(_extra(one) for one in speeds)))
+    return max(LEAST, 1.0 / (1.0 + sum(_extra(speed) for speed in speeds)))
 
 
 def weakest(pairs: Sequence[RelativeSpeed]) -> SpeedBasis:
     """The evidence that the least is known from."""
     order = list(SpeedBasis)
-    return max((one.evidence for one in pairs), key=order.index)
+    return max((pair.evidence for pair in pairs), key=order.index)
 
 
 def _extra(speed: float) -> float:

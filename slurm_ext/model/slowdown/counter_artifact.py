@@ -25,7 +25,7 @@ def to_json(model: CounterModel) -> dict[str, Any]:
     """The same model always gives the same values."""
     return {
         **{name: getattr(model, name) for name in _PLAIN},
-        "columns": [[one.name, one.offset, one.per] for one in model.scale.columns],
+        "columns": [[column.name, column.offset, column.per] for column in model.scale.columns],
         "centre": model.scale.centre.tolist(),
         "spread": model.scale.spread.tolist(),
         "correlation": model.scale.correlation.tolist(),
@@ -36,7 +36,7 @@ def to_json(model: CounterModel) -> dict[str, Any]:
         "met": [rows.tolist() for rows in model.met.rows],
         "log_odds": model.met.log_odds.tolist(),
         "noise_var": model.met.noise_var.tolist(),
-        "views": [list(one.columns) for one in model.views],
+        "views": [list(entry.columns) for entry in model.views],
         "references": dict(sorted(model.references.items())),
         "widths": list(model.widths),
     }
@@ -51,13 +51,13 @@ def from_json(body: Mapping[str, Any]) -> CounterModel:
 
 
 def _model(body: Mapping[str, Any]) -> CounterModel:
-    columns = tuple(_column(*one) for one in body["columns"])
+    columns = tuple(_column(*column) for column in body["columns"])
     width, keys = len(columns), tuple(str(key) for key in body["keys"])
     places = Positions(
         *(_numbers(body[name], (len(keys), width), name) for name in ("at", "variance"))
     )
     likeness, jobs = CounterKernel(**body["likeness"]), CounterJobs(keys, places)
-    if not all(isinstance(each, float) and each > 0 for each in asdict(likeness).values()):
+    if not all(isinstance(value, float) and value > 0 for value in asdict(likeness).values()):
         raise ValueError(f"likeness = {body['likeness']!r}")
     met = _met(body, len(keys))
     below, above = _numbers(body["widths"], (2,), "widths").tolist()
@@ -72,7 +72,7 @@ def _model(body: Mapping[str, Any]) -> CounterModel:
         likeness=likeness,
         jobs=jobs,
         met=met,
-        views=tuple(view(likeness, jobs, met, _view(one, width)) for one in body["views"]),
+        views=tuple(view(likeness, jobs, met, _view(entry, width)) for entry in body["views"]),
         top=positive(body["top"]),
         references={str(key): positive(value) for key, value in body["references"].items()},
         widths=(positive(below), positive(above)),
@@ -96,7 +96,7 @@ def _column(name: str, offset: float | None, per: str | None) -> CounterColumn:
 
 
 def _view(columns: Sequence[int], width: int) -> tuple[int, ...]:
-    if not columns or not all(isinstance(one, int) and 0 <= one < width for one in columns):
+    if not columns or not all(isinstance(place, int) and 0 <= place < width for place in columns):
         raise ValueError(f"a view on columns {columns!r}")
     return tuple(columns)
 

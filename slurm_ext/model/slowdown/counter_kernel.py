@@ -74,7 +74,7 @@ def radial_kernel(likeness: CounterKernel, one: Positions, other: Positions) -> 
     doubt = one.variance[:, None, :] + other.variance[None, :, :]
     widths = [(bend * likeness.length) ** 2 * max(1, one.at.shape[1]) for bend in BENDS]
     logs = [-0.5 * apart / (w + doubt) - 0.5 * np.log1p(doubt / w) for w in widths]
-    return np.asarray(np.mean([np.exp(each.sum(axis=2)) for each in logs], axis=0))
+    return np.asarray(np.mean([np.exp(log.sum(axis=2)) for log in logs], axis=0))
 
 
 def prior_variances(likeness: CounterKernel, jobs: Positions, rows: tuple[Rows, Rows]) -> Array:
@@ -82,7 +82,7 @@ def prior_variances(likeness: CounterKernel, jobs: Positions, rows: tuple[Rows, 
     line = (jobs.at**2 + jobs.variance).sum(axis=1) / max(1, jobs.at.shape[1])
     load = likeness.load**2 + likeness.load_line**2 * line + likeness.own_load**2
     sliced = likeness.slice**2 + likeness.slice_line**2 * line + likeness.own_slice**2
-    each = load + sliced
+    variances = load + sliced
     a, b = rows
     self_met = np.where(a == b, 2.0 * (load - sliced)[a], 0.0)
-    return np.asarray(LEVEL_VAR + each[a] + each[b] + self_met + likeness.both**2)
+    return np.asarray(LEVEL_VAR + variances[a] + variances[b] + self_met + likeness.both**2)

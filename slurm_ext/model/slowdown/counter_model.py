@@ -100,7 +100,8 @@ class CounterModel:
         """True if enough counters of every job are known."""
         fewest = LEAST_KNOWN * len(self.scale.columns)
         return all(
-            sum(np.isfinite(one.of(job.features)) for one in self.scale.columns) >= max(1, fewest)
+            sum(np.isfinite(column.of(job.features)) for column in self.scale.columns)
+            >= max(1, fewest)
             for job in jobs
         )
 
@@ -130,8 +131,8 @@ class CounterModel:
         self, view: CounterView, queries: CounterJobs, rows: tuple[Rows, Rows], shared: Array
     ) -> tuple[Array, Array]:
         columns = list(view.columns)
-        here, known = queries.places[columns], self.jobs.places[columns]
-        towards = kernel_blocks(self.likeness, here, known, shared).between(rows, self.met.rows)
+        here, there = queries.places[columns], self.jobs.places[columns]
+        towards = kernel_blocks(self.likeness, here, there, shared).between(rows, self.met.rows)
         explained = (towards @ view.inverse * towards).sum(axis=1)
         left = np.maximum(prior_variances(self.likeness, here, rows) - explained, 0.0)
         return self.met.level + towards @ view.weights, left
@@ -170,8 +171,8 @@ def collect_jobs(scale: Scale, pairs: Sequence[Pair]) -> tuple[CounterJobs, tupl
 
 def gaps(places: Positions, rows: tuple[Rows, Rows]) -> Array:
     """Uncertainty of each pair's least known counter: 0 all known, 1 one is unknown."""
-    each = places.variance.max(axis=1)
-    return np.asarray(np.maximum(each[rows[0]], each[rows[1]]))
+    widest = places.variance.max(axis=1)
+    return np.asarray(np.maximum(widest[rows[0]], widest[rows[1]]))
 
 
 def same(one: Sequence[str], other: Sequence[str]) -> Array:

@@ -62,14 +62,14 @@ class Scale:
     def _placed(self, job: Mapping[str, float]) -> tuple[Array, Array]:
         raw = np.array([column.of(job) for column in self.columns])
         at = np.clip((raw - self.centre) / self.spread, -MOST_SDS, MOST_SDS)
-        known = np.isfinite(at)
-        if known.all():
+        is_known = np.isfinite(at)
+        if is_known.all():
             return at, np.zeros(len(at))
-        gain = _gain(self.correlation, known)
-        guess = gain @ at[known]
-        left = 1.0 - np.einsum("ij,ji->i", gain, self.correlation[np.ix_(known, ~known)])
+        gain = _gain(self.correlation, is_known)
+        guess = gain @ at[is_known]
+        left = 1.0 - np.einsum("ij,ji->i", gain, self.correlation[np.ix_(is_known, ~is_known)])
         variance = np.zeros(len(at))
-        at[~known], variance[~known] = guess, np.clip(left, 0.0, 1.0)
+        at[~is_known], variance[~is_known] = guess, np.clip(left, 0.0, 1.0)
         return at, variance
 
 
@@ -104,9 +104,9 @@ def fit_scale(columns: Sequence[CounterColumn], jobs: Sequence[Mapping[str, floa
     return Scale(tuple(columns[place] for place in kept), centre, spread, together)
 
 
-def _gain(correlation: Array, known: NDArray[np.bool_]) -> Array:
+def _gain(correlation: Array, is_known: NDArray[np.bool_]) -> Array:
     """Regression of the columns that are not known on those that are."""
-    if not known.any():
-        return np.zeros((int((~known).sum()), 0))
-    across = correlation[np.ix_(known, ~known)]
-    return np.asarray(np.linalg.solve(correlation[np.ix_(known, known)], across).T)
+    if not is_known.any():
+        return np.zeros((int((~is_known).sum()), 0))
+    across = correlation[np.ix_(is_known, ~is_known)]
+    return np.asarray(np.linalg.solve(correlation[np.ix_(is_known, is_known)], across).T)

@@ -85,7 +85,7 @@ class SlowdownModel:
         """Speed of `job` beside all of `beside` at once on `device`."""
         pairs = [self._pair(job, other, device) for other in beside]
         composed = compose(pairs, on_cpu=device == CPU)
-        met = self.met.get(key(job.key, (one.key for one in beside), device))
+        met = self.met.get(key(job.key, (corunner.key for corunner in beside), device))
         if met is None or len(beside) < 2:
             return composed
         return self._speed(*_shrunk(_logs(composed), met), SpeedBasis.PAIR, met.runs)
@@ -142,43 +142,45 @@ def slowdown_model(
 
     Rows that are no measurement (not finite, not positive, no partner) are counted, not used.
     """
-    known = SlowdownModel(
+    model = SlowdownModel(
         met=all_pair_stats(pairs),
         by_counters=by_counters,
         widths=widths or {},
         solos=solos or {},
         traits=traits or {},
-        refused=sum(not is_usable(one) for one in pairs),
+        refused=sum(not is_usable(pair) for pair in pairs),
     )
-    return with_tables(known, kernels or KERNELS)
+    return with_tables(model, kernels or KERNELS)
 
 
-def with_tables(known: SlowdownModel, kernels: Mapping[bool, CompletionKernel]) -> SlowdownModel:
+def with_tables(model: SlowdownModel, kernels: Mapping[bool, CompletionKernel]) -> SlowdownModel:
     """Fill the tables from the measured pairs, one of CPUs and one of GPUs."""
     tables = {}
     for on_cpu in (True, False):
-        pairs = measured_pairs(known, on_cpu)
+        pairs = measured_pairs(model, on_cpu)
         if pairs:
             kernel = kernels.get(on_cpu, KERNELS[on_cpu])
-            tables[on_cpu] = complete(pairs, kernel=kernel, traits=known.traits)
-    return replace(known, tables=tables)
+            tables[on_cpu] = complete(pairs, kernel=kernel, traits=model.traits)
+    return replace(model, tables=tables)
 
 
-def measured_pairs(known: SlowdownModel, on_cpu: bool) -> list[PairSpeed]:
+def measured_pairs(model: SlowdownModel, on_cpu: bool) -> list[PairSpeed]:
     """The best measured pairs, for a table."""
     pairs = [
-        (one, at) for at, one in known.met.items() if len(at[2]) == 1 and (at[0] == CPU) == on_cpu
+        (stats, at)
+        for at, stats in model.met.items()
+        if len(at[2]) == 1 and (at[0] == CPU) == on_cpu
     ]
-    pairs.sort(key=lambda each: (each[0].log_sd, each[1]))
+    pairs.sort(key=lambda pair: (pair[0].log_sd, pair[1]))
     return [
         PairSpeed(
             job=job,
             partner=partner,
             device=device,
-            log_speed=one.log_speed,
-            log_sd=one.log_sd,
+            log_speed=stats.log_speed,
+            log_sd=stats.log_sd,
         )
-        for one, (device, job, (partner,)) in pairs[:MOST_SEEN]
+        for stats, (device, job, (partner,)) in pairs[:MOST_SEEN]
     ]
 
 

@@ -28,22 +28,22 @@ PairKey = tuple[str, str, tuple[str, ...]]
 """Device, job, its partners in order."""
 
 
-def is_usable(one: CorunMeasurement) -> bool:
+def is_usable(run: CorunMeasurement) -> bool:
     """True if a row can be a measurement: finite, positive, with partners, for some time."""
     return (
-        bool(one.partners)
-        and isfinite(one.speed)
-        and LEAST <= one.speed <= MOST
-        and isfinite(one.seconds)
-        and one.seconds > 0
+        bool(run.partners)
+        and isfinite(run.speed)
+        and LEAST <= run.speed <= MOST
+        and isfinite(run.seconds)
+        and run.seconds > 0
     )
 
 
 def all_pair_stats(rows: Iterable[CorunMeasurement]) -> dict[PairKey, PairStats]:
     """The usable rows, by device, job and partners."""
     groups: dict[PairKey, list[CorunMeasurement]] = {}
-    for one in filter(is_usable, rows):
-        groups.setdefault(key(one.job, one.partners, one.device), []).append(one)
+    for run in filter(is_usable, rows):
+        groups.setdefault(key(run.job, run.partners, run.device), []).append(run)
     return {name: pair_stats(runs) for name, runs in groups.items()}
 
 
@@ -58,16 +58,16 @@ def pair_stats(rows: Sequence[CorunMeasurement]) -> PairStats:
     Where they differ by more than their measurement explains, both widths grow (Birge's ratio);
     where by less, they shrink as the runs become many.
     """
-    logs = [log(one.speed) for one in rows]
-    variances = [RUN_LOG_SD**2 + MINUTE_LOG_SD**2 * 60.0 / one.seconds for one in rows]
-    weights = [1.0 / each for each in variances]
+    logs = [log(run.speed) for run in rows]
+    variances = [RUN_LOG_SD**2 + MINUTE_LOG_SD**2 * 60.0 / run.seconds for run in rows]
+    weights = [1.0 / variance for variance in variances]
     total = sum(weights)
     mean = sum(w * y for w, y in zip(weights, logs, strict=True)) / total
     chi2 = sum(w * (y - mean) ** 2 for w, y in zip(weights, logs, strict=True))
     ratio = (SURE + chi2) / (SURE + len(rows) - 1)
     return PairStats(
         runs=len(rows),
-        seconds=sum(one.seconds for one in rows),
+        seconds=sum(run.seconds for run in rows),
         log_speed=mean,
         log_sd=sqrt(ratio / total),
         spread=sqrt(ratio * len(rows) / total),

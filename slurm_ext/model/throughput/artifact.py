@@ -40,12 +40,12 @@ class PriorArtifact(Artifact):
 
     weights: Mapping[str, "Array"]
 
-    def prior(self, known: PriorInput) -> Prior:
+    def prior(self, inputs: PriorInput) -> Prior:
         """Predict a job of which only these facts are known."""
         import numpy as np
 
         row = np.zeros((1, WIDTH))
-        for slot, value in features(known).items():
+        for slot, value in features(inputs).items():
             row[0, slot] = value
         means, sds = forward(self.weights, row)
         parameters = [

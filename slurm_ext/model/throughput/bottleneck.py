@@ -29,7 +29,7 @@ NO_SIGNS = BottleneckSigns()
 
 
 def diagnose(
-    known: Estimate,
+    estimate: Estimate,
     shape: Shape,
     limits: ShapeLimits,
     *,
@@ -44,13 +44,13 @@ def diagnose(
     cores = min(shape.cpus_per_task, node_cores or shape.cpus_per_task)
     most = min(limits.max_cpus_per_task, limits.node_cores, node_cores or limits.node_cores)
     own = cores / processes
-    point = point_at(known, shape.num_workers, own)
-    facts = _facts(known, point, shape, signs)
+    point = point_at(estimate, shape.num_workers, own)
+    facts = _facts(estimate, point, shape, signs)
     facts = replace(facts, cores=own, most_cores=cores >= most, mem_bytes=limits.mem_bytes)
-    return next(iter(first_advice(facts)), None) or _at_best(known, point)
+    return next(iter(first_advice(facts)), None) or _at_best(estimate, point)
 
 
-def _facts(known: Estimate, point: Point, shape: Shape, signs: BottleneckSigns) -> TrainingFacts:
+def _facts(estimate: Estimate, point: Point, shape: Shape, signs: BottleneckSigns) -> TrainingFacts:
     """The point on the curve as seconds of a sample."""
     step_s = 1 / point.samples_per_s
     wait_s = point.stalled * step_s
@@ -59,30 +59,30 @@ def _facts(known: Estimate, point: Point, shape: Shape, signs: BottleneckSigns) 
     return TrainingFacts(
         step_s=step_s,
         wait_s=wait_s,
-        main_cpu_s=known.main_cpu_s,
-        loader=_loader(known, shape),
+        main_cpu_s=estimate.main_cpu_s,
+        loader=_loader(estimate, shape),
         ranks=RankFacts(exposed_s=exposed_s, nodes=nodes, fits_one_node=signs.fits_one_node),
         accelerator_busy=signs.accelerator_busy,
-        spread=max(known.wall.log_sd, known.cpu.log_sd),
+        spread=max(estimate.wall.log_sd, estimate.cpu.log_sd),
     )
 
 
-def _loader(known: Estimate, shape: Shape) -> WorkerFacts:
-    ceiling = known.storage_samples_per_s
+def _loader(estimate: Estimate, shape: Shape) -> WorkerFacts:
+    ceiling = estimate.storage_samples_per_s
     return WorkerFacts(
         workers=shape.num_workers,
-        wall_s=exp(known.wall.log_mean),
-        cpu_s=exp(known.cpu.log_mean),
-        sample_bytes=known.bytes_per_sample,
+        wall_s=exp(estimate.wall.log_mean),
+        cpu_s=exp(estimate.cpu.log_mean),
+        sample_bytes=estimate.bytes_per_sample,
         storage_s=1 / ceiling if ceiling else 0.0,
         flat=None if ceiling else False,
-        rss_bytes=known.worker_rss_bytes,
+        rss_bytes=estimate.worker_rss_bytes,
     )
 
 
-def _at_best(known: Estimate, point: Point) -> Advice:
+def _at_best(estimate: Estimate, point: Point) -> Advice:
     """Say what binds: crowded cores, its step, or the curve's own limit."""
-    if known.others > 0 and not known.by_other_jobs:
+    if estimate.others > 0 and not estimate.by_other_jobs:
         return Advice(word="cores", action="none", next=CROWDED_BY_ITSELF)
-    word = "cores" if known.others > 0 else "step" if point.on_cpu else "accelerator"
+    word = "cores" if estimate.others > 0 else "step" if point.on_cpu else "accelerator"
     return Advice(word=word, action="none", next=AT_BEST[word])

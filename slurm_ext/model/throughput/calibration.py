@@ -26,7 +26,7 @@ def interval_factor(outcomes: Sequence[CalibrationPoint]) -> float:
 
     The miss of conformal rank among |log(measured / predicted)| over the half width.
     """
-    return factor_of_misses(sorted(in_half_widths(one) for one in outcomes))
+    return factor_of_misses(sorted(in_half_widths(outcome) for outcome in outcomes))
 
 
 def factor_of_misses(misses: Sequence[float]) -> float:
@@ -36,10 +36,10 @@ def factor_of_misses(misses: Sequence[float]) -> float:
     return min(WIDEST, max(NARROWEST, misses[conformal_rank(len(misses), LEVEL) - 1]))
 
 
-def in_half_widths(one: CalibrationPoint) -> float:
+def in_half_widths(outcome: CalibrationPoint) -> float:
     """Distance of the measured rate from the predicted one; 1 is at the interval's end."""
-    if min(one.predicted, one.low, one.high, one.measured) <= 0:
+    if min(outcome.predicted, outcome.low, outcome.high, outcome.measured) <= 0:
         return inf
-    above = one.measured > one.predicted
-    half = log(one.high / one.predicted) if above else log(one.predicted / one.low)
-    return abs(log(one.measured / one.predicted)) / max(half, 1e-9)
+    above = outcome.measured > outcome.predicted
+    half = log(outcome.high / outcome.predicted) if above else log(outcome.predicted / outcome.low)
+    return abs(log(outcome.measured / outcome.predicted)) / max(half, 1e-9)

@@ -98,23 +98,23 @@ def estimate(
     elif not levels or levels[0][0] is Level.CLUSTER:
         return None
     near = levels[0][1] if levels else []
-    known = _pool(levels, prior, knee(ceiling(near), near), count if levels else 0)
-    if known.receive_sd and receives:
-        known = _received_as(known, dict(receives).get(machine_of(near)))
-    if max(known.accel.log_sd, known.wall.log_sd) > WIDEST_LOG_SD:
+    pooled_estimate = _pool(levels, prior, knee(ceiling(near), near), count if levels else 0)
+    if pooled_estimate.receive_sd and receives:
+        pooled_estimate = _received_as(pooled_estimate, dict(receives).get(machine_of(near)))
+    if max(pooled_estimate.accel.log_sd, pooled_estimate.wall.log_sd) > WIDEST_LOG_SD:
         return None
-    return known
+    return pooled_estimate
 
 
 def predict(
-    known: Estimate, shape: Shape, *, node_cores: int | None = None, factor: float = 1.0
+    estimate: Estimate, shape: Shape, *, node_cores: int | None = None, factor: float = 1.0
 ) -> Prediction:
     """Throughput of `shape` with its 90 % interval.
 
     `node_cores`: cores the machine really has; `factor`: of the interval's width, from
     `calibration.interval_factor`.
     """
-    return ShapePredictor(known, node_cores=node_cores, factor=factor)(shape)
+    return ShapePredictor(estimate, node_cores=node_cores, factor=factor)(shape)
 
 
 class ShapePredictor:
@@ -127,25 +127,27 @@ class ShapePredictor:
 
     def __init__(
         self,
-        known: Estimate,
+        estimate: Estimate,
         *,
         node_cores: int | None = None,
         factor: float = 1.0,
         processes: int = 1,
     ) -> None:
         """As of `predict`; `processes` of a task share its cores."""
-        self._known, self._curve, self._factor = known, curve_of(known), factor
+        self._known, self._curve, self._factor = estimate, curve_of(estimate), factor
         self._node_cores, self._processes = node_cores or inf, processes
-        self._left = CrowdedShares(self._curve, known.others, known.seen) if known.others else None
+        self._left = (
+            CrowdedShares(self._curve, estimate.others, estimate.seen) if estimate.others else None
+        )
 
     def __call__(self, shape: Shape) -> Prediction:
         """The prediction of one shape."""
-        known, cores = self._known, min(shape.cpus_per_task, self._node_cores) / self._processes
-        alone = _predict(known, self._curve, cores, self._factor, shape)
+        estimate, cores = self._known, min(shape.cpus_per_task, self._node_cores) / self._processes
+        alone = _predict(estimate, self._curve, cores, self._factor, shape)
         if self._left is None:
             return alone
         crowded = _beside(alone, self._left(shape.num_workers, cores), self._factor)
-        if known.by_other_jobs:
+        if estimate.by_other_jobs:
             return replace(crowded, elsewhere=elsewhere(alone, crowded=False))
         low = crowded.interval.low
         return replace(crowded, interval=replace(alone.interval, low=low))
@@ -193,35 +195,37 @@ def elsewhere(prediction: Prediction, *, crowded: bool) -> Elsewhere:
     return Elsewhere(prediction.samples_per_s, prediction.interval, crowded)
 
 
-def core_predictor(known: Estimate, *, factor: float = 1.0) -> Callable[[float, int], Prediction]:
+def core_predictor(
+    estimate: Estimate, *, factor: float = 1.0
+) -> Callable[[float, int], Prediction]:
     """Return `predict` for any cores of its own, fractions included, and workers."""
-    curve = curve_of(known)
+    curve = curve_of(estimate)
 
     def at_cores(cores: float, workers: int) -> Prediction:
         shape = Shape(cpus_per_task=max(1, ceil(cores)), num_workers=workers)
-        return _predict(known, curve, cores, factor, shape)
+        return _predict(estimate, curve, cores, factor, shape)
 
     return at_cores
 
 
-def point_at(known: Estimate, workers: int, cores: float) -> Point:
+def point_at(estimate: Estimate, workers: int, cores: float) -> Point:
     """Return the point of the estimated curve."""
-    return at(curve_of(known), workers, cores)
+    return at(curve_of(estimate), workers, cores)
 
 
 def _predict(
-    known: Estimate, curve: Curve, cores: float, factor: float, shape: Shape
+    estimate: Estimate, curve: Curve, cores: float, factor: float, shape: Shape
 ) -> Prediction:
     point = at(curve, shape.num_workers, cores)
-    spread = NORMAL_90 * factor * _log_sd(known, FLOATS, point, shape.num_workers, cores)
+    spread = NORMAL_90 * factor * _log_sd(estimate, FLOATS, point, shape.num_workers, cores)
     rate = point.samples_per_s
     return Prediction(
         shape=shape,
         samples_per_s=rate,
         interval=Interval(rate * exp(-spread), rate * exp(spread)),
         bottleneck=point.limit,
-        level=known.level,
-        runs=known.runs,
+        level=estimate.level,
+        runs=estimate.runs,
     )
 
 
@@ -258,23 +262,23 @@ def _pool(
     efficiency, inverted = EFFICIENCY, list[InvertedRun]()
     for level, runs in reversed(levels):
         inverted = [invert_once(run) for run in runs]
-        free = [one for one, run in zip(inverted, runs, strict=True) if run.workers <= most_workers]
-        shown = [one.efficiency for one in free if one.efficiency is not None]
+        free = [row for row, run in zip(inverted, runs, strict=True) if run.workers <= most_workers]
+        shown = [row.efficiency for row in free if row.efficiency is not None]
         parameters = _nearer(parameters, inverted, free or inverted, level)
         efficiency = pooled(efficiency, shown, level, EFFICIENCY.log_sd)
     level, runs = levels[0] if levels else (Level.CLUSTER, [])
-    fewest = min((one.threads for one in inverted), default=0.0)
+    fewest = min((row.threads for row in inverted), default=0.0)
     crowd, theirs = others(runs, inverted)
-    received = [s for one in inverted if (s := one.receive_s) is not None]
+    received = [s for row in inverted if (s := row.receive_s) is not None]
     return Estimate(
         accel=parameters[0],
         wall=parameters[1],
         cpu=parameters[2],
         efficiency=efficiency,
-        main_cpu_s=_mean([one.main_cpu_s for one in inverted if one.threads <= NEAR * fewest]),
+        main_cpu_s=_mean([row.main_cpu_s for row in inverted if row.threads <= NEAR * fewest]),
         receive_s=_mean(received or [_unseen_receive_s(runs)]),
         receive_sd=0.0 if received else UNSEEN.log_sd,
-        slice_s=_mean([s for one in inverted if (s := one.slice_s) is not None] or [SLICE_S]),
+        slice_s=_mean([s for row in inverted if (s := row.slice_s) is not None] or [SLICE_S]),
         sample_bytes=(runs[0].sample_bytes if runs else None) or 0.0,
         storage_samples_per_s=ceiling(runs),
         level=level,
@@ -285,8 +289,8 @@ def _pool(
         batch_size=runs[0].batch_size if runs else 0.0,
         epoch_samples=(runs[0].epoch_samples if runs else None) or inf,
         bytes_per_sample=_mean([b for run in runs if (b := run.bytes_per_sample) is not None]),
-        threads=max((one.threads for one in inverted), default=0.0),
-        grows=any(one.grows for one in inverted),
+        threads=max((row.threads for row in inverted), default=0.0),
+        grows=any(row.grows for row in inverted),
         others=crowd,
         by_other_jobs=theirs,
         most_others=max(map(met, runs, inverted), default=0.0),
@@ -300,12 +304,12 @@ def _nearer(
     level: Level,
 ) -> tuple[LogNormal, LogNormal, LogNormal]:
     widest = STEPS_SPREAD if level is Level.SCRIPT_ARGS else inf
-    most = max((one.threads for one in inverted), default=0.0)
-    steps = [one.accel for one in inverted if one.threads * NEAR >= most]
+    most = max((row.threads for row in inverted), default=0.0)
+    steps = [row.accel for row in inverted if row.threads * NEAR >= most]
     return (
         pooled(farther[0], steps, level, widest),
-        pooled(farther[1], [one.wall for one in free], level),
-        pooled(farther[2], [one.cpu for one in inverted], level),
+        pooled(farther[1], [row.wall for row in free], level),
+        pooled(farther[2], [row.cpu for row in inverted], level),
     )
 
 
@@ -313,41 +317,41 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / max(1, len(values))
 
 
-def curve_of(known: Estimate) -> Curve:
+def curve_of(estimate: Estimate) -> Curve:
     """Return the estimated curve, on cores of its own."""
     return Curve(
-        accel_samples_per_s=exp(known.accel.log_mean),
-        fetch_wall_s=exp(known.wall.log_mean),
-        fetch_cpu_s=exp(known.cpu.log_mean),
-        main_cpu_s=known.main_cpu_s,
-        storage_samples_per_s=known.storage_samples_per_s or inf,
-        efficiency=exp(known.efficiency.log_mean),
-        receive_s=known.receive_s,
-        slice_s=known.slice_s,
-        batch_size=known.batch_size,
-        sample_bytes=known.sample_bytes,
-        epoch_samples=known.epoch_samples,
-        threads=known.threads,
+        accel_samples_per_s=exp(estimate.accel.log_mean),
+        fetch_wall_s=exp(estimate.wall.log_mean),
+        fetch_cpu_s=exp(estimate.cpu.log_mean),
+        main_cpu_s=estimate.main_cpu_s,
+        storage_samples_per_s=estimate.storage_samples_per_s or inf,
+        efficiency=exp(estimate.efficiency.log_mean),
+        receive_s=estimate.receive_s,
+        slice_s=estimate.slice_s,
+        batch_size=estimate.batch_size,
+        sample_bytes=estimate.sample_bytes,
+        epoch_samples=estimate.epoch_samples,
+        threads=estimate.threads,
     )
 
 
-def _log_sd(known: Estimate, m: Arithmetic, point: Point, workers: int, cores: float) -> float:
+def _log_sd(estimate: Estimate, m: Arithmetic, point: Point, workers: int, cores: float) -> float:
     """Log sd of the rate: each parameter's as far as its ceiling binds, plus the distance."""
     bound, data = point.accelerator, 1 - point.accelerator
     received = 0.0  # share of the loop's time that goes into receiving batches
-    if known.receive_sd and known.batch_size and not is_serial(workers):
-        received = bound * point.samples_per_s * known.receive_s / known.batch_size
+    if estimate.receive_sd and estimate.batch_size and not is_serial(workers):
+        received = bound * point.samples_per_s * estimate.receive_s / estimate.batch_size
     widths = (
         MODEL_SD,
-        bound * known.accel.log_sd,
-        point.wall * known.wall.log_sd,
-        point.cpu * known.cpu.log_sd,
-        data * known.efficiency.log_sd,
-        data * _distance_sd(known, m, workers, cores),
+        bound * estimate.accel.log_sd,
+        point.wall * estimate.wall.log_sd,
+        point.cpu * estimate.cpu.log_sd,
+        data * estimate.efficiency.log_sd,
+        data * _distance_sd(estimate, m, workers, cores),
         4 * bound * data * BALANCE_SD,
         point.contention * CONTENTION_SD,
-        received * known.receive_sd,
-        bound * _threads_sd(known, m, cores) if known.threads else 0.0,
+        received * estimate.receive_sd,
+        bound * _threads_sd(estimate, m, cores) if estimate.threads else 0.0,
     )
     return m.sqrt(sum([width * width for width in widths]))
 
@@ -357,29 +361,29 @@ def _unseen_receive_s(runs: Sequence[LoaderRun]) -> float:
     return RECEIVE_S if any(run.workers for run in runs) else exp(UNSEEN.log_mean)
 
 
-def _received_as(known: Estimate, learned: LogNormal | None) -> Estimate:
+def _received_as(estimate: Estimate, learned: LogNormal | None) -> Estimate:
     """The estimate with what other programs showed on such a machine, where they did."""
     if learned is None:
-        return known
-    return replace(known, receive_s=exp(learned.log_mean), receive_sd=learned.log_sd)
+        return estimate
+    return replace(estimate, receive_s=exp(learned.log_mean), receive_sd=learned.log_sd)
 
 
-def _threads_sd(known: Estimate, m: Arithmetic, cores: float) -> float:
+def _threads_sd(estimate: Estimate, m: Arithmetic, cores: float) -> float:
     """Log sd of a step on CPUs with other cores than seen.
 
     What more threads would bring nobody saw: the bound is what as many times the cores could.
     """
-    fewer_sd = FEWER_CORES_SD * m.log2(known.threads / cores)
-    more_sd = m.log(cores / known.threads) / NORMAL_90 if known.grows else 0.0
-    return m.where(cores < known.threads, fewer_sd, more_sd)
+    fewer_sd = FEWER_CORES_SD * m.log2(estimate.threads / cores)
+    more_sd = m.log(cores / estimate.threads) / NORMAL_90 if estimate.grows else 0.0
+    return m.where(cores < estimate.threads, fewer_sd, more_sd)
 
 
-def _distance_sd(known: Estimate, m: Arithmetic, workers: int, cores: float) -> float:
+def _distance_sd(estimate: Estimate, m: Arithmetic, workers: int, cores: float) -> float:
     """Distance of the shape from the nearest run, as a log sd of the loader's supply."""
-    if m is FLOATS or not known.seen:
-        return min([_away_sd(m, workers, cores, *where) for where in known.seen], default=0.0)
+    if m is FLOATS or not estimate.seen:
+        return min([_away_sd(m, workers, cores, *where) for where in estimate.seen], default=0.0)
     many: Any = m
-    seen_workers, seen_cores = many.array(known.seen).T[..., None, None]
+    seen_workers, seen_cores = many.array(estimate.seen).T[..., None, None]
     away: Any = _away_sd(m, workers, cores, seen_workers, seen_cores)
     return away.min(axis=0)  # type: ignore[no-any-return]  # of all runs at once
 

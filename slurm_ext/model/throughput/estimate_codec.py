@@ -40,10 +40,10 @@ STEP_CELLS = 2  # threads, grows
 CELLS = 1 + 2 * len(_PARAMETERS) + len(_COSTS) + len(_MAYBE) + 5
 
 
-def write(known: Estimate) -> str:
+def write(estimate: Estimate) -> str:
     """At most MAX_CHARS of plain text; of many shapes seen, as many as fit."""
-    pairs = [list(pair) for pair in known.seen]
-    while len(text := _text(known, pairs)) > MAX_CHARS and pairs:
+    pairs = [list(pair) for pair in estimate.seen]
+    while len(text := _text(estimate, pairs)) > MAX_CHARS and pairs:
         pairs.pop()
     return text
 
@@ -60,17 +60,17 @@ def read(text: str) -> Estimate | None:
         return None
 
 
-def _text(known: Estimate, pairs: list[list[float]]) -> str:
+def _text(estimate: Estimate, pairs: list[list[float]]) -> str:
     row: list[Any] = [VERSION]
     for name in _PARAMETERS:
-        parameter = getattr(known, name)
+        parameter = getattr(estimate, name)
         row += [_short(parameter.log_mean), _short(parameter.log_sd)]
-    row += [_short(getattr(known, name)) for name in (*_COSTS, *_MAYBE)]
-    epoch = None if known.epoch_samples == inf else _short(known.epoch_samples)
-    row += [epoch, int(known.emulated), _LEVELS.index(known.level), known.runs]
+    row += [_short(getattr(estimate, name)) for name in (*_COSTS, *_MAYBE)]
+    epoch = None if estimate.epoch_samples == inf else _short(estimate.epoch_samples)
+    row += [epoch, int(estimate.emulated), _LEVELS.index(estimate.level), estimate.runs]
     row.append([[w, _short(c)] for w, c in pairs])
-    if known.threads:
-        row += [_short(known.threads), int(known.grows)]
+    if estimate.threads:
+        row += [_short(estimate.threads), int(estimate.grows)]
     return json.dumps(row, separators=(",", ":"))
 
 
@@ -86,7 +86,7 @@ def _estimate(row: list[Any]) -> Estimate:
     parameters: Any = {name: _parameter(next(cells), next(cells)) for name in _PARAMETERS}
     costs: Any = {name: _number(next(cells)) for name in _COSTS}
     maybe = {name: _maybe(next(cells)) for name in _MAYBE}
-    epoch, emulated, level, runs, seen, *step = cells  # ValueError for fewer
+    epoch, emulated, level, runs, counts, *step = cells  # ValueError for fewer
     threads, grows = step or (0.0, 0)
     rss = maybe["worker_rss_bytes"]
     return Estimate(
@@ -98,7 +98,7 @@ def _estimate(row: list[Any]) -> Estimate:
         emulated=(False, True)[int(_number(emulated))],
         level=_LEVELS[int(_number(level))],
         runs=int(_number(runs)),
-        seen=tuple((int(_number(w)), _number(c, above=0.0)) for w, c in _list(seen)),
+        seen=tuple((int(_number(w)), _number(c, above=0.0)) for w, c in _list(counts)),
         threads=_number(threads),
         grows=(False, True)[int(_number(grows))],
     )

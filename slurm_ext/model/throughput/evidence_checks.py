@@ -83,11 +83,11 @@ def what_differs(runs: Sequence[LoaderRun]) -> str:
     """Name what runs that should be alike differ in; their rates if nothing else is known."""
     named = []
     for name, words in _DIFFERENCES.items():
-        seen = sorted({value for run in runs if (value := getattr(run, name)) is not None})
-        if len(seen) > 1:
-            some = len(seen) <= MOST_NAMED
+        values = sorted({value for run in runs if (value := getattr(run, name)) is not None})
+        if len(values) > 1:
+            some = len(values) <= MOST_NAMED
             listed = " and ".join(
-                f"{value:.4g}" for value in (seen if some else seen[:: len(seen) - 1])
+                f"{value:.4g}" for value in (values if some else values[:: len(values) - 1])
             )
             named.append(words.format(listed if some else listed.replace(" and ", " to ")))
     if not named and len({run.data_key for run in runs} - {None}) > 1:

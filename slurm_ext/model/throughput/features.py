@@ -28,22 +28,24 @@ class PriorInput:
     keys: Mapping[Level, int | None]
 
 
-def features(known: PriorInput) -> dict[int, float]:
+def features(inputs: PriorInput) -> dict[int, float]:
     """Return slot → value of one job; other slots are zero."""
-    values: dict[int, float] = {SLOTS: log1p(max(0, known.gpus))}
-    for word in _words(known):
+    values: dict[int, float] = {SLOTS: log1p(max(0, inputs.gpus))}
+    for word in _words(inputs):
         digest = int.from_bytes(blake2b(word.encode("utf-8", "replace"), digest_size=8).digest())
         slot, sign = digest % SLOTS, 1.0 if digest >> 63 else -1.0
         values[slot] = values.get(slot, 0.0) + sign
     return values
 
 
-def _words(known: PriorInput) -> list[str]:
+def _words(inputs: PriorInput) -> list[str]:
     words = [
-        f"{level.name}={known.keys[level]}" for level in _KEYS if known.keys.get(level) is not None
+        f"{level.name}={inputs.keys[level]}"
+        for level in _KEYS
+        if inputs.keys.get(level) is not None
     ]
-    if known.user:
-        words.append(f"user={known.user}")
-    if known.partition:
-        words.append(f"partition={known.partition}")
+    if inputs.user:
+        words.append(f"user={inputs.user}")
+    if inputs.partition:
+        words.append(f"partition={inputs.partition}")
     return words

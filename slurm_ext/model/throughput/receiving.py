@@ -38,13 +38,15 @@ def learned(runs: Sequence[LoaderRun]) -> LogNormal | None:
     ]
     if not shown:
         return None
-    known = pooled(UNSEEN, shown, Level.USER_NAME)
-    return LogNormal(round(known.log_mean, DIGITS), round(known.log_sd, DIGITS))
+    rate = pooled(UNSEEN, shown, Level.USER_NAME)
+    return LogNormal(round(rate.log_mean, DIGITS), round(rate.log_sd, DIGITS))
 
 
 def of_user(runs: Sequence[LoaderRun]) -> ReceiveTimes:
     """Receive times by machine, of one user's newest runs, newest first."""
     machines = dict.fromkeys(machine_of([run]) for run in runs)
-    by_machine = {one: [run for run in runs if machine_of([run]) == one] for one in machines}
-    found = ((one, learned(some)) for one, some in by_machine.items())
-    return tuple((one, known) for one, known in found if known is not None)
+    by_machine = {
+        machine: [run for run in runs if machine_of([run]) == machine] for machine in machines
+    }
+    rates = ((machine, learned(some)) for machine, some in by_machine.items())
+    return tuple((machine, rate) for machine, rate in rates if rate is not None)

@@ -31,14 +31,14 @@ _HALVINGS = 24
 class CrowdedShares:
     """CrowdedShares of its rate that others leave a training, by its workers and cores."""
 
-    def __init__(self, curve: Curve, count: float, seen: Sequence[tuple[int, float]]) -> None:
+    def __init__(self, curve: Curve, count: float, crowds: Sequence[tuple[int, float]]) -> None:
         """`count`: processes of theirs for each core; `seen`: shapes of the runs that met them."""
         import numpy as np  # most jobs' runs were not crowded, and need none
 
         many: Any = np
         self._curve, self._count = replace(curve, arithmetic=many), count
-        self._fewest = min((workers for workers, _ in seen), default=0)
-        self._shown = min((self._share(curve, *shape) for shape in seen), default=1.0)
+        self._fewest = min((workers for workers, _ in crowds), default=0)
+        self._shown = min((self._share(curve, *shape) for shape in crowds), default=1.0)
         self._rows: dict[float, Any] = {}  # by cores: of each number of workers to MOST_FEWER
 
     def __call__(self, workers: int, cores: float) -> float:
@@ -51,11 +51,11 @@ class CrowdedShares:
         """The same of arrays: a row of `workers` and a column of `cores`."""
         import numpy as np
 
-        asked = cores[:, 0].tolist()
-        unseen = [one for one in dict.fromkeys(asked) if one not in self._rows]
+        asked_cores = cores[:, 0].tolist()
+        unseen = [wanted for wanted in dict.fromkeys(asked_cores) if wanted not in self._rows]
         if unseen:
             self._look_at(unseen)
-        rows = np.stack([self._rows[one] for one in asked])
+        rows = np.stack([self._rows[count] for count in asked_cores])
         few = rows[:, np.minimum(workers, MOST_FEWER)]
         if workers.max() <= MOST_FEWER:
             return few
