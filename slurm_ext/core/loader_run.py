@@ -12,6 +12,7 @@ from typing import Any
 from slurm_ext.core.findings.data_key import data_key
 from slurm_ext.core.findings.loader_refusal import refusal_of
 from slurm_ext.core.findings.strands import total as in_all
+from slurm_ext.core.findings.strands import training_phases
 from slurm_ext.core.findings.used_cores import used_cores
 from slurm_ext.core.records import LoaderRun, Outcome
 from slurm_ext.core.stats import median
@@ -180,16 +181,12 @@ def _whole_job(
     elapsed_s = (record.get("times") or {}).get("elapsed_s")
     if record["outcome"]["state"] != Outcome.COMPLETED or not elapsed_s:
         return job
-    loop_s = median([_in_all_phases(loader, "wall_s") for loader in loaders])
-    samples = sum([_in_all_phases(loader, "samples") for loader in loaders]) / len(loaders)
+    loop_s = median([in_all(loader, "wall_s") for loader in loaders])
+    samples = sum([in_all(loader, "samples") for loader in loaders]) / len(loaders)
     if not (isfinite(samples) and loop_s <= elapsed_s * CLOCK_SLACK):
         return job
     outside_s = max(0.0, elapsed_s - loop_s)
     return {**job, "run_samples": samples * ranks, "outside_s": outside_s}
-
-
-def _in_all_phases(loader: _Json, name: str) -> float:
-    return float(sum([phase.get(name) or 0 for phase in loader["phases"]]))
 
 
 def _gpu_model(record: _Json, summaries: Sequence[_Json]) -> str | None:
@@ -209,7 +206,7 @@ def _totals(loader: _Json, min_wall_s: float) -> _Totals | None:
     teaches nothing. The probe tells the time without lent workers as a phase of its own, which
     counts as if there had been no loan.
     """
-    own = [phase for phase in loader["phases"] if not _is_lent(phase)]
+    own = [phase for phase in training_phases(loader) if not _is_lent(phase)]
     later = [phase for phase in own if phase["phase"] == "later"]
     for phases in (later, own):
         totals = _added(phases)
@@ -221,7 +218,7 @@ def _totals(loader: _Json, min_wall_s: float) -> _Totals | None:
 
 def _epoch_samples(loader: _Json, totals: _Totals) -> float | None:
     """Samples of an epoch; one that was partly made with lent workers lies in two phases."""
-    whole = _added(loader["phases"]) if _borrowed(loader) else totals
+    whole = _added(training_phases(loader)) if _borrowed(loader) else totals
     return whole.samples / whole.epochs if whole.epochs >= 1 else None
 
 

@@ -53,6 +53,8 @@ def attach(dataloader: Any) -> None:
     base = dataloader._BaseDataLoaderIter
     base.__next__ = _timed_next(base.__next__, dataloader)
     base.__iter__ = _adopting_iter(base.__iter__, dataloader)
+    several = dataloader._MultiProcessingDataLoaderIter
+    several.__del__ = _timed_del(several.__del__)
 
 
 def note(_framework: Any) -> None:
@@ -68,7 +70,7 @@ def _begin_anew(dataloader: Any) -> None:
     """From here on there are loaders: steps that another framework made so far stay counted."""
     _Process.dataloader = dataloader
     if _Process.session:
-        atexit.unregister(_Process.session.finish)
+        _Process.session.leave()
         _Process.session = None
 
 
@@ -112,13 +114,18 @@ def listen(optimizer: Any) -> None:
     steps.hook(optimizer, _count)
 
 
+def differentiate(autograd: Any) -> None:
+    """Counts backward passes, for programs without an optimiser; `autograd` is torch's module."""
+    steps.follow_passes(autograd, _passed)
+
+
 def follow_modes(modules: Any) -> None:
     """Leaves validations out of the steps' clock; `modules` is torch.nn.modules.module."""
     steps.follow_turns(modules.Module, _turn)
 
 
 def _turn(trains: bool, now: float) -> None:
-    _Process.turns.steps.turn(trains, now)
+    _Process.turns.turn(trains, now)
 
 
 def synchronise(distributed: Any) -> None:
@@ -135,9 +142,19 @@ def _made(module: Any, construction: Any) -> None:
     clock.sync.made(module, clock.total, time.perf_counter(), construction)
 
 
+def _passed(now: float) -> None:
+    if not _Process.turns.steps.total:
+        _Process.turns.steps.passes.add(now)
+        _write_if_due(now)
+
+
 def _count(optimiser: Any, now: float) -> None:
-    clock = _Process.turns.steps
     _Process.turns.count(optimiser, now)
+    _write_if_due(now)
+
+
+def _write_if_due(now: float) -> None:
+    clock = _Process.turns.steps
     if now >= clock.due:
         clock.due = now + _DUE_S
         session = _session(_Process.dataloader)
@@ -325,6 +342,27 @@ def _timed_next(original: Callable[[Any], Any], dataloader: Any) -> Callable[[An
         return data
 
     return __next__
+
+
+def _timed_del(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Ends of workers count as their starts do, where a pass is left before its own end."""
+    clock = time.perf_counter
+
+    @functools.wraps(original)
+    def __del__(self: Any) -> None:  # noqa: N807 - it takes that method's place
+        began = clock()
+        original(self)
+        try:  # noqa: SIM105 - when Python ends, nothing else may be there
+            _left_early(self.__dict__.get("_dlqueue"), clock() - began)
+        except Exception:  # noqa: S110 - as above
+            pass
+
+    return __del__
+
+
+def _left_early(current: Any, seconds: float) -> None:
+    if current is not None and not current.over and current.batches:
+        current.meter.startup_s += seconds
 
 
 def _look(current: Any, data: Any, now: float) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import time
 import weakref
 from typing import Any, Callable
@@ -12,6 +11,7 @@ from .counters import machine
 from .counters.batches import BatchCounts
 from .counters.turns import READ_ELSEWHERE, Turns
 from .directive import Directive
+from .ends import at_end
 from .faults import Faults
 from .gates import Gates
 from .lazy_workers import LazyWorkers
@@ -44,7 +44,7 @@ class Session:
         self.turns.on_steps = self._stepped
         self.knob = Knob(self)
         self.writer = SummaryWriter(directive, self._measured, self.faults)
-        atexit.register(self.finish)
+        self.leave = at_end(self.finish)
 
     # -- one pass --------------------------------------------------------------------------
 
@@ -221,6 +221,7 @@ class Session:
         if current.undecided:  # the whole pass was shorter than the time between two looks
             self.safely(verdict.tell, current)
         current.over = True
+        current.evaluates = current.evaluates or self.turns.steps.idle()
         self._note_thread(current)
         if current.meter.tuner is not None and current.knob is not None:
             self.safely(current.meter.tuner.end, current, self.knob)
@@ -234,7 +235,8 @@ class Session:
         self.turns.credit()
         rows = [meter.row() for meter in self.meters.all]
         clock = self.turns.steps
-        return {"optimizer": clock.row(), "communication": clock.sync.row(), "loaders": rows}
+        steps = clock.row() or (None if rows else clock.passes.row())
+        return {"optimizer": steps, "communication": clock.sync.row(), "loaders": rows}
 
     def finish(self) -> None:
         """At Python's end."""

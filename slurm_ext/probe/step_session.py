@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 from typing import Any
 
 from .counters.turns import Turns
 from .directive import Directive
+from .ends import at_end
 from .faults import Faults
 from .summary_writer import SummaryWriter
 
@@ -19,7 +19,7 @@ class StepSession:
         self.faults = Faults()
         self.safely = self.faults.safely
         self.writer = SummaryWriter(directive, self._measured, self.faults)
-        atexit.register(self.finish)
+        self.leave = at_end(self.finish)
 
     def _measured(self) -> dict[str, Any]:
         return {"optimizer": self.turns.steps.row(), "communication": None, "loaders": []}

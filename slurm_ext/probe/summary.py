@@ -17,8 +17,9 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
 - directive: num_workers and decision as the environment gave them
 - faults: what the probe itself failed at, one clause each; the job did not notice
 - optimizer: steps of the busiest optimiser, and wall_s from its first step to its latest, without
-  validations (a module in evaluation mode, and no step meanwhile); null: none was seen (a torch
-  before 2.1, a compiled step, no optimiser of torch's or Keras's)
+  validations (a module in evaluation mode, and no step meanwhile); backward passes where neither
+  an optimiser nor a loader is; null: none was seen (a torch before 2.1, a compiled step, no
+  optimiser of torch's or Keras's)
 - communication: the largest DistributedDataParallel's, by torch's own logger; null: none was timed.
   Means over steps passes that it timed (the first two are left out): forward_s, backward_s (its
   computing), comm_s (first bucket's start to last one's end), overlap_s (the part of it within
@@ -40,15 +41,18 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
   - method: gated (set by the directive) or own (the user's setting)
   - left_alone: why the directive was not followed, or would not be where there is none (a look
     finds less than the trial of lazy_workers.py); fallback: why it was given up half-way
-  - worker_rss_bytes: private memory of the largest worker; startup_s: starting workers
+  - worker_rss_bytes: private memory of the largest worker; startup_s: starting workers, and
+    ending those of passes that were left before their end
   - tuned: the search for a worker count where DLQUEUE_AUTOTUNE asks for one, else null: workers
     where it stays (null: it goes on), settled_s and settled_batches of measuring until it first
     stayed, rates (workers, samples_per_s, wait: share of the time) of the counts measured
-  - phases (first_epoch; later), each: epochs, samples, batches, steps (of the optimisers, done with
-    its batches: none in a validation); shared_steps: those that took another loader's batch, too
-    (zipped ones); wall_s = wait_s (in next()) + step_s (between them); first_wait_s: of wait_s, for
-    each pass's first batch; workers: mean number at work; lent_s: wall_s in a phase with lent ones
-    among them (workers/lent.py), which stands before the same phase without them, else 0;
+  - phases (first_epoch; later; passes that only evaluate apart, and so are batches that one
+    passed over before its first step), each: epochs, samples, batches, steps (of the optimisers,
+    done with its batches: none in a validation); shared_steps: those that took another loader's
+    batch, too (zipped ones); wall_s = wait_s (in next()) + step_s (between them); first_wait_s: of
+    wait_s, for each pass's first batch; workers: mean number at work; lent_s: wall_s in a phase
+    with lent ones among them (workers/lent.py), which stands before the same phase without them,
+    else 0;
     fetch_samples, fetch_wall_s, fetch_cpu_s, bytes_read: what fetching took in whichever process
     did it (samples made may run ahead of samples used); fetch_p50_s, fetch_p99_s: of one fetch, a
     batch, by a histogram, right to an eighth; main_cpu_s: CPU of this process during the phase;

@@ -159,8 +159,8 @@ def test_processes_of_different_data_have_no_one_curve() -> None:
 
 
 def test_a_run_whose_clocks_disagree_is_doubted() -> None:
-    """Five hundred steps with a hundred batches of a pass that has long ended."""
-    run = evidence(process(optimizer={"steps": 500, "wall_s": 9.0}))
+    """A hundred and fifteen steps with a hundred batches of a pass that has long ended."""
+    run = evidence(process(optimizer={"steps": 115, "wall_s": 9.0}))
     assert run.doubt == UnsupportedLoader.CLOCKS_DISAGREE
 
 

@@ -162,8 +162,9 @@ AGREE: tuple[Callable[[], None], ...] = (
     scaled,
     endless,
     normalised,
+    read_for_something_else,
 )
-DISAGREE = (read_ahead, a_few_batches_for_ever, read_for_something_else)
+DISAGREE = (read_ahead, a_few_batches_for_ever)
 
 
 if __name__ == "__main__":

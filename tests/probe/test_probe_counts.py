@@ -165,7 +165,7 @@ def test_a_batch_tells_its_samples(batch: Any, expected: int | None) -> None:
 def one_pass() -> Any:
     """A pass that has handed a batch."""
     counts = {"steps": 0, "shared_steps": 0, "elsewhere": False, "over": False}
-    passed = SimpleNamespace(last=1.0, left=None, moved=[], **counts)
+    passed = SimpleNamespace(last=1.0, left=None, moved=[], note_first=lambda _: None, **counts)
     passed.apart = lambda seconds, _: passed.moved.append(seconds)
     return passed
 

@@ -82,7 +82,7 @@ def test_a_thread_that_reads_ahead_is_told(loaders: Any) -> None:
 def a_pass() -> Any:
     """A pass that has handed a batch."""
     counts = {"steps": 0, "shared_steps": 0, "elsewhere": False, "over": False}
-    return SimpleNamespace(last=1.0, left=None, **counts)
+    return SimpleNamespace(last=1.0, left=None, note_first=lambda _: None, **counts)
 
 
 def asks(turns: Turns, current: Any) -> None:

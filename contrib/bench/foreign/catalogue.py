@@ -1,5 +1,6 @@
 """The list of programs, and the libraries that they need."""
 
+from contrib.bench.foreign.newcomers import LATEST_LIBRARIES, NEWCOMERS
 from contrib.bench.foreign.program import Program
 from contrib.bench.foreign.strangers import STRANGERS, THEIR_LIBRARIES
 
@@ -28,6 +29,7 @@ LIBRARIES = (
     "optax",
     "keras",
     *THEIR_LIBRARIES,
+    *LATEST_LIBRARIES,
 )
 """As pip takes them; torch itself is the one that the benchmark runs with."""
 
@@ -127,4 +129,5 @@ PROGRAMS = (
     Program("without_torch.keras_torch", "keras"),
     Program("without_torch.keras_torch_loader", "keras"),
     *STRANGERS,
+    *NEWCOMERS,
 )

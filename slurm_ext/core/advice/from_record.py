@@ -10,7 +10,7 @@ from typing import Any
 from slurm_ext.core.advice.advice import as_json
 from slurm_ext.core.advice.facts import RankFacts, TrainingFacts, WorkerFacts
 from slurm_ext.core.advice.first import first_advice
-from slurm_ext.core.findings.strands import total
+from slurm_ext.core.findings.strands import total, training_phases
 from slurm_ext.core.loader_run import run_of_training
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.core.stalls.step_split import StepSplit, step_split
@@ -68,9 +68,10 @@ def facts_of(record: _Json, beside: Sequence[_Json] = ()) -> TrainingFacts | Non
 
 def _restart_s(loader: _Json, run: LoaderRun) -> float:
     """Seconds that passes after the first one waited for their workers to start."""
-    later = [phase for phase in loader["phases"] if phase["phase"] == "later"]
+    phases = training_phases(loader)
+    later = [phase for phase in phases if phase["phase"] == "later"]
     passes = sum([phase.get("epochs") or 0.0 for phase in later])
-    every = sum([phase.get("epochs") or 0.0 for phase in loader["phases"]])
+    every = sum([phase.get("epochs") or 0.0 for phase in phases])
     if not passes or not every:
         return 0.0
     first_wait_s = sum([phase.get("first_wait_s") or 0.0 for phase in later])

@@ -7,6 +7,8 @@ it was fed from besides (the same data in batches of another size, another task'
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+FEWEST_STEPS = 20  # of a process that is judged
+FED = 0.8  # of its steps, made with batches that its loaders had just handed out
 AT_ONCE = 1.2  # of the process's time: loaders that add up to more ran together
 ALONE = 0.5  # of a loader's steps, made without another loader's batch
 
@@ -38,7 +40,12 @@ class Strand(NamedTuple):
 
 
 def strands(summary: _Json) -> list[Strand]:
-    """The loaders of a process that delivered anything: those that steps used, then the largest."""
+    """The loaders of a process that delivered anything: those that steps used, then the largest.
+
+    None where most steps were made with batches kept from before: their rate is no loader's.
+    """
+    if _fed_from_memory(summary):
+        return []
     weighed = [
         Strand(total(loader, "steps") > 0, samples, [loader])
         for loader in summary.get("loaders") or ()
@@ -49,6 +56,15 @@ def strands(summary: _Json) -> list[Strand]:
     if len(training) > 1 and at_once(summary, training):
         return [weighed[0]._replace(loaders=_beside(training))]
     return _by_model(weighed) if len(training) > 1 else weighed
+
+
+def _fed_from_memory(summary: _Json) -> bool:
+    steps = (summary.get("optimizer") or {}).get("steps") or 0
+    loaders = summary.get("loaders") or ()
+    phases = [p for loader in loaders for p in loader["phases"] if p.get("steps") is not None]
+    passes = sum([p.get("epochs") or 0 for p in phases])
+    counted = sum([p["steps"] for p in phases])
+    return bool(phases) and steps >= FEWEST_STEPS and counted + passes < FED * steps
 
 
 def _by_model(weighed: list[Strand]) -> list[Strand]:

@@ -13,6 +13,7 @@ from .models import Models
 
 _MOST_OPTIMISERS = 16
 _FEWEST_BETWEEN = 16  # steps between two validations; what comes oftener is a part of the step
+_NONE = (0.0, 0.0)
 _PLAYING = ("gymnasium", "gym")  # their programs gather what they train on in evaluation mode
 
 
@@ -26,11 +27,32 @@ class _Steps:
         self.steps, self.first, self.latest = 1, now, now
 
 
+class Passes:
+    """Backward passes of a program that moves its weights by hand."""
+
+    def __init__(self) -> None:
+        self.count, self._first, self._latest = 0, 0.0, 0.0
+
+    def add(self, now: float) -> None:
+        """One is over."""
+        self.count += 1
+        self._first, self._latest = self._first or now, now
+
+    def aside(self, seconds: float) -> None:
+        """Leave out a validation."""
+        self._first += seconds
+
+    def row(self) -> dict[str, float] | None:
+        """As StepClock's."""
+        return {"steps": self.count, "wall_s": self._latest - self._first} if self.count else None
+
+
 class StepClock:
     """Steps of each optimiser; one that is gone is counted on as long as there is room."""
 
     def __init__(self) -> None:
         self.total = 0
+        self.passes = Passes()  # as long as no optimiser steps
         self.due = 0.0  # when the summary is to be looked at; the clock is time.perf_counter
         self.sync = SyncTimes()
         self._numbers = Models()
@@ -38,7 +60,8 @@ class StepClock:
         self._gone: _Steps | None = None  # the busiest of those that made room
         self._aside_s = 0.0  # validations so far
         self._aside_at = 0  # steps when the latest ended
-        self._evaluating: tuple[float, int] | None = None  # since when, and steps then
+        # Since when, at which steps, and with how much CPU of the process.
+        self._evaluating: tuple[float, int, float] | None = None
 
     def count(self, optimiser: Any, now: float) -> int | None:
         """One step was done; return the number of its model, None where there are too many."""
@@ -65,18 +88,36 @@ class StepClock:
         elif (entry := self._new(owner, now)) is not None:
             entry.steps = 0
 
-    def turn(self, trains: bool, now: float) -> None:
-        """A module turns to training or to evaluation: a validation lies between two steps."""
+    def turn(self, trains: bool, now: float) -> tuple[float, float]:
+        """A module turns to training or to evaluation: a validation lies between two steps.
+
+        Return the seconds of one that ended by this, and those of the CPU.
+        """
         if not trains:
-            if self._evaluating is None or self._evaluating[1] != self.total:
-                self._evaluating = now, self.total
-            return
+            if self._evaluating is None or self._evaluating[1] != self._made:
+                self._evaluating = now, self._made, time.process_time()
+            return _NONE
         since, self._evaluating = self._evaluating, None
-        if since is None or since[1] != self.total or any(map(sys.modules.get, _PLAYING)):
-            return
-        if self.total - self._aside_at >= _FEWEST_BETWEEN:
-            self._aside_s += now - since[0]
-        self._aside_at = self.total
+        if since is None or since[1] != self._made or any(map(sys.modules.get, _PLAYING)):
+            return _NONE
+        seldom, self._aside_at = self._made - self._aside_at >= _FEWEST_BETWEEN, self._made
+        took = (now - since[0], time.process_time() - since[2]) if seldom else _NONE
+        self._aside_s += took[0]
+        self.passes.aside(took[0])
+        return took
+
+    def idle(self) -> bool:
+        """True before the first step, and while a module is in its mode for evaluation.
+
+        Steps that torch.compile made are not seen, so that nobody knows which one is the first.
+        """
+        compiler = sys.modules.get("torch._dynamo.utils")
+        unseen = compiler is not None and compiler.counters["frames"]["total"] > 0
+        return self._evaluating is not None or not (self.total or unseen)
+
+    @property
+    def _made(self) -> int:
+        return self.total or self.passes.count
 
     def _new(self, optimiser: Any, now: float) -> _Steps | None:
         """Count an optimiser from its first step on; None: there are too many."""
@@ -133,6 +174,27 @@ def hook(module: Any, count: Callable[[Any, float], None]) -> None:
             pass
 
     module.register_optimizer_step_post_hook(after_step)
+
+
+def follow_passes(module: Any, passed: Callable[[float], None]) -> None:
+    """Call `passed(now)` after each backward pass, those within another one left out."""
+    original, under_way = module.backward, []
+
+    @functools.wraps(original)
+    def backward(*args: Any, **named: Any) -> Any:
+        under_way.append(None)
+        try:
+            result = original(*args, **named)
+        finally:
+            under_way.pop()
+        try:
+            if not under_way:
+                passed(time.perf_counter())
+        except Exception:  # noqa: S110 - as above
+            pass
+        return result
+
+    module.backward = backward
 
 
 def follow_turns(kind: Any, turn: Callable[[bool, float], None]) -> None:

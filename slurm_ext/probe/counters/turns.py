@@ -84,6 +84,12 @@ class Turn:
         if latest is not None and latest.last and latest.left is None:
             latest.left = self._place(now)
 
+    def validated(self, seconds: float, cpu_s: float, now: float) -> None:
+        """A validation without a loader ended: it is left out of the latest batch's step."""
+        latest = self._latest
+        if latest is not None and not latest.over and 0 < latest.last <= now - seconds:
+            latest.apart(seconds, cpu_s)
+
     def _place(self, now: float) -> tuple[float, float, int, int]:
         """Time and counts at which a pass is left, for when it is asked again."""
         return now, time.process_time(), self._stretches, self._total
@@ -98,6 +104,8 @@ class Turn:
             if one is not None:
                 if self._turns.on_steps is not None:
                     self._turns.on_steps(one, models)
+                if not (one.steps or one.over):
+                    one.note_first(lately)
                 one.stepped_at = self._stepped_at
                 if one.over and one.steps:
                     one.meter.finish(one)
@@ -124,6 +132,13 @@ class Turns:
         """`current` is asked for a batch by this thread."""
         self._latest = turn = self._here()
         turn.to(current, now)
+
+    def turn(self, trains: bool, now: float) -> None:
+        """A module of this thread's turns to training or to evaluation."""
+        seconds, cpu_s = self.steps.turn(trains, now)
+        own = self._of.get(threading.get_ident()) if seconds else None
+        if own is not None:
+            own.validated(seconds, cpu_s, now)
 
     def leave(self, now: float) -> None:
         """This thread is about to ask another loader."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import weakref
-from typing import Any, Callable
+from typing import Any, Callable, Dict, List, Tuple
 
 from ..counters import machine
 from ..counters.batches import BatchCounts
@@ -14,7 +15,11 @@ from ..lending.pass_parts import PassParts
 from ..stalls.fetch_times import FetchTimes
 from ..stalls.phase_row import add, phase_row
 from ..workers.gate import Gate
+from .passed_over import PassedOver, without
 from .starts import Starts
+
+_Phase = Tuple[str, bool, bool]  # its name, whether with lent workers, and whether with steps
+_Sums = List[Tuple[bool, bool, Dict[str, Any]]]  # with lent workers, with steps, and what it adds
 
 NEVER = 1 << 62  # batches
 
@@ -57,7 +62,9 @@ class Pass:
         self.shared_steps = 0  # of those, with another loader's batches too
         self.stepped_at = 0.0  # when the latest was done
         self.ended_at = 0.0  # when there was no batch more
-        self.phase: tuple[str, bool] | None = None  # that it was added to
+        self.phase: _Phase | None = None  # that it was added to
+        self.passed_over = PassedOver()
+        self.evaluates = False  # no gradients, or a model's evaluation mode, or no step before it
         self.elsewhere = False  # another thread than the reading one made some
         self.counts_rows = False  # nobody but the batch itself tells its samples
         self.left: tuple[float, float, int, int] | None = None  # counters/turns.py's
@@ -91,6 +98,7 @@ class Pass:
         self._main_cpu_end_s = time.process_time()
         self.queued()
         self.closely = _CLOSELY
+        self.evaluates = self.evaluates or not sys.modules["torch"].is_grad_enabled()
 
     def queued(self) -> float:
         """Seconds that this thread waited for a core since it was last asked."""
@@ -117,6 +125,20 @@ class Pass:
         """Leave out a validation that lay within the step which is now at its end."""
         self.last += seconds
         self._main_cpu_s += cpu_s
+
+    def note_first(self, steps: int) -> None:
+        """So many steps are about to be credited, and none was before."""
+        self.passed_over.note(self.totals(), steps)
+
+    def sums(self) -> _Sums:
+        """Its sums, with lent workers or not, with steps or not."""
+        totals = self.totals()
+        parts = self.parts.all(totals)
+        alone = len(parts) == 1 and not self.elsewhere
+        before = self.passed_over.part(totals) if alone else {}
+        trains = self.steps > 0 or not self.evaluates
+        stepped = [(lent, trains, without(part, before)) for lent, part in parts.items()]
+        return [(False, False, before), *stepped] if before else stepped
 
     def unfinished_s(self) -> float:
         """The latest batch's step, as far as it is done: a loop that counts asks for no batch more.
@@ -201,7 +223,9 @@ class LoaderMeter:
         self._trusted: weakref.ref[Any] | None = None
         self._passes: list[Pass] = []
         self._lasting: Pass | None = None  # the latest pass of persistent workers
-        self._closed: dict[tuple[str, bool], dict[str, Any]] = {}  # by phase, and lent or not
+        self._closed: dict[_Phase, dict[str, Any]] = {}
+        self._aside_s = 0.0  # of startup_s: starts for passes without a step
+        self._waiting: tuple[Pass, _Sums, float] | None = None  # the latest, and its start
         self.models: set[int] = set()  # that optimisers stepped with its batches
 
     def hand_over(self, current: Pass, other: LoaderMeter) -> None:
@@ -239,6 +263,7 @@ class LoaderMeter:
 
     def begin(self, current: Pass) -> None:
         """A new pass; those whose iterator is gone, or is used again, have ended."""
+        self._settle()
         fresh = current.iterator()
         for old in list(self._passes):
             if old.iterator() in (None, fresh):
@@ -253,7 +278,7 @@ class LoaderMeter:
             current.made.end()
             self.starts.pass_s = current.wait_s + current.step_s
             self.worker_private = max(self.worker_private, current.made.private_bytes())
-            self._add(self._closed, current)
+            self._close(current)
             self._lasting = current if self.facts["persistent"] else None
             if self._lasting is None:
                 current.made.forget()
@@ -261,7 +286,7 @@ class LoaderMeter:
     def finish(self, current: Pass) -> None:
         """Add the step for which the pass's last batch waited at its end: loops read one ahead."""
         seconds = current.unfinished_s() if current.ended_at else 0.0
-        total = self._closed.get(current.phase) if current.phase and seconds else None
+        total = self._total_of(current) if seconds else None
         if total and total["wall_s"]:
             workers = seconds * total["workers"] / total["wall_s"]
             add(total, {"wall_s": seconds, "step_s": seconds, "workers": workers})
@@ -272,18 +297,43 @@ class LoaderMeter:
         for current in [*self._passes, *([self._lasting] if self._lasting else [])]:
             current.made.forget()
 
-    def _add(self, phases: dict[tuple[str, bool], dict[str, Any]], current: Pass) -> None:
-        name = "later" if any(name == "first_epoch" for name, _ in self._closed) else "first_epoch"
-        for lent, part in current.parts.all(current.totals()).items():
-            add(phases.setdefault((name, lent), {}), part)
-            current.phase = name, lent
+    def _close(self, current: Pass) -> None:
+        self._settle()
+        self._waiting = current, current.sums(), self.starts.latest_s
+
+    def _total_of(self, ended: Pass) -> dict[str, Any] | None:
+        if self._waiting is not None and self._waiting[0] is ended:
+            return self._waiting[1][-1][2]
+        return self._closed.get(ended.phase) if ended.phase else None
+
+    def _settle(self) -> None:
+        """Add the latest pass: steps that its batches waited for may have come after its end."""
+        self._aside_s += self._add_latest(self._closed)
+        self._waiting = None
+
+    def _add_latest(self, phases: dict[_Phase, dict[str, Any]]) -> float:
+        """Add the latest pass; return the seconds of its start if it was no training."""
+        if self._waiting is None:
+            return 0.0
+        current, sums, start_s = self._waiting
+        sums = _with_late_steps(current, sums)
+        self._add(phases, current, sums)
+        return 0.0 if any(stepped for _, stepped, _ in sums) else start_s
+
+    def _add(self, phases: dict[_Phase, dict[str, Any]], current: Pass, sums: _Sums) -> None:
+        later = {stepped for name, _, stepped in self._closed if name == "first_epoch"}
+        for lent, stepped, part in sums:
+            current.phase = ("later" if stepped in later else "first_epoch"), lent, stepped
+            add(phases.setdefault(current.phase, {}), part)
 
     def row(self) -> dict[str, Any]:
         """The loader's part of the summary, passes under way included."""
         phases = {key: dict(total) for key, total in self._closed.items()}
+        aside_s = self._aside_s + self._add_latest(phases)
         for current in self._passes:
             self.worker_private = max(self.worker_private, current.made.private_bytes())
-            self._add(phases, current)
+            self._add(phases, current, current.sums())
+        trains = any(stepped for _, _, stepped in phases)
         return {
             "id": self.number,
             **{key: self.facts[key] for key in ("dataset", "style", "batch_size", "length")},
@@ -296,12 +346,25 @@ class LoaderMeter:
             "left_alone": self.left_alone,
             "fallback": self.fallback,
             "worker_rss_bytes": self.worker_private or None,
-            "startup_s": self.startup_s,
+            "startup_s": self.startup_s - (aside_s if trains else 0.0),
             "tuned": self.tuner and self.tuner.row(self.facts["batch_size"] or 1),
             "phases": [
-                phase_row(name, total)
-                for (name, lent), total in sorted(
-                    phases.items(), key=lambda item: (item[0][0], not item[0][1])
-                )
+                phase_row(name, total) for (name, _, _), total in sorted(phases.items(), key=_place)
             ],
         }
+
+
+def _place(phase: tuple[_Phase, Any]) -> tuple[bool, str, bool]:
+    """Order of the summary's phases: those of training last, and lent workers before none."""
+    name, lent, stepped = phase[0]
+    return stepped, name, not lent
+
+
+def _with_late_steps(current: Pass, sums: _Sums) -> _Sums:
+    """All of it is training if steps came after the pass's end; the first one is its own."""
+    counted = sum([part["steps"] for _, _, part in sums])
+    if current.steps <= counted:
+        return sums
+    return [
+        (lent, True, {**part, "steps": part["steps"] or int(not counted)}) for lent, _, part in sums
+    ]

@@ -18,6 +18,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _AWAITED = {
     "torch.utils.data.dataloader": "attach",
     "torch.optim.optimizer": "listen",
+    "torch.autograd": "differentiate",
     "torch.nn.modules.module": "follow_modes",
     "torch.nn.parallel.distributed": "synchronise",
     "keras.src.callbacks.callback_list": "follow",  # 3

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = 120  # of a reason: a job's own process wrote it
 NOTHING = "not measured"
 WAITED = 0.1  # of its time: less waiting for cores is not told, and explains no miss
+FROM_MEMORY = "its steps were made with batches that it had kept"
 TOO_SHORT = "no DataLoader of torch was long enough"
 NO_STEP = "the program has no step that dlqueue knows"
 MARK = "put each step into jax.profiler.StepTraceAnnotation, and its steps are counted"
@@ -97,9 +98,9 @@ def _trainings(summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _training(training: Training) -> dict[str, Any]:
-    from slurm_ext.core.findings.strands import total
+    from slurm_ext.core.findings.strands import total, training_phases
 
-    phases = [phase for _, loader in training.members for phase in loader["phases"]]
+    phases = [phase for _, loader in training.members for phase in training_phases(loader)]
     samples = sum(phase["samples"] for phase in phases)
     workers = sum(phase["workers"] * phase["samples"] for phase in phases) / samples
     return {
@@ -154,7 +155,8 @@ def _without_rate(probe: Mapping[str, Any] | None) -> str:
         return _without_steps(probe)
     steps, wall_s = probe["steps"], probe["steps_wall_s"]
     rate = f", {(steps - 1) / wall_s:.4g} a second" if steps > 1 and wall_s else ""
-    return f"no samples/s: {TOO_SHORT}; {steps} optimizer steps{rate}"
+    why = FROM_MEMORY if probe.get("loaders") and not probe.get("trainings") else TOO_SHORT
+    return f"no samples/s: {why}; {steps} optimizer steps{rate}"
 
 
 def _without_steps(probe: Mapping[str, Any]) -> str:

@@ -132,7 +132,7 @@ def test_a_rank_without_communication_says_nothing_of_others() -> None:
 
 def test_batches_that_share_a_step_share_its_communication() -> None:
     """Four batches, one synchronised pass: a quarter of it each."""
-    one = summary(0, exposed=[0.06] * 3, steps=25)
+    one = summary(0, exposed=[0.06] * 3, steps=25) | {"optimizer": None}
     assert parts(split(one)) == {"computing": 185.0, "communicating": 15.0}
 
 

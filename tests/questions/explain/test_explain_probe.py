@@ -94,6 +94,7 @@ def test_each_training_of_a_job_has_a_line() -> None:
     first |= {"world_size": 2, "rank": 0, "started_s": 0.0, "ended_s": 50.0}
     late = copy.deepcopy(first) | {"world_size": 1, "started_s": 60.0, "ended_s": 90.0}
     late["loaders"][0]["phases"].pop()
+    late["optimizer"] = None
     several["probe"]["summaries"] += [copy.deepcopy(first) | {"rank": 1}, late]
     probe = probe_of(several)
     assert probe is not None

@@ -154,7 +154,8 @@ def resumed():
     loader = DataLoader(Images(), batch_size=16, shuffle=True, num_workers=1)
     kept = None
     for epoch in range(3):
-        feed = iter(loader)
+        with trainer.truth.training():
+            feed = iter(loader)
         for _ in range(10 if kept is not None else 0):
             next(feed)
         with trainer.truth.training():

@@ -1,0 +1,67 @@
+"""Programs that were written before anything was mended for them, and their libraries."""
+
+from contrib.bench.foreign.program import Program
+
+LATEST_LIBRARIES = (
+    "flax",
+    "equinox",
+    "opacus",
+    "h5py",
+    "lmdb",
+    "zarr",
+    "poutyne",
+    "mmengine",
+    "pytorch-tabnet",
+    "mosaicml-streaming",
+    "litdata",
+)
+
+_OF_TORCH = {
+    "examples": (
+        "vae siamese neural_style time_sequence regression actor_critic graph_convolution"
+        " forward_forward"
+    ),
+    "passes": (
+        "training_accuracy statistics_first skipped_by_continue kept_batches cycled_for_ever"
+        " evaluated_in_memory full_batch folds_until_worse grid batch_size_found weighted"
+        " interleaved_tasks"
+    ),
+    "pretraining": (
+        "llama2c litgpt_cycle loader_x mmengine_iterations wgan_gp detr checkpointed compiled_fused"
+    ),
+    "processes": "folds_in_a_pool trial_in_a_process impala",
+    "files": "memmap_rows tar_of_files",
+}
+_ON_LIBRARIES = {
+    "kits.fabric": "lightning",
+    "kits.forecasting": "lightning",
+    "kits.trainer_with_its_own_loss": "transformers",
+    "kits.accelerate_dispatched": "accelerate",
+    "kits.ignite_events": "ignite",
+    "kits.fastai_callbacks": "fastai",
+    "kits.monai_supervised": "monai",
+    "kits.opacus_private": "opacus",
+    "kits.poutyne_fit": "poutyne",
+    "kits.mmengine_runner": "mmengine",
+    "kits.tabnet": "pytorch_tabnet",
+    "files.h5py_rows": "h5py",
+    "files.lmdb_rows": "lmdb",
+    "files.zarr_rows": "zarr",
+    "files.formatted_datasets": "datasets",
+    "files.mosaic_streaming": "streaming",
+    "files.lightning_data": "litdata",
+    "functional.keras_train_step": "keras",
+    "functional.keras_by_hand": "keras",
+    "functional.flax_nnx": "flax",
+    "functional.flax_train_state": "flax",
+    "functional.equinox": "equinox",
+}
+
+NEWCOMERS = (
+    *(
+        Program(f"newcomers.{module}.{name}")
+        for module, names in _OF_TORCH.items()
+        for name in names.split()
+    ),
+    *(Program(f"newcomers.{name}", library) for name, library in _ON_LIBRARIES.items()),
+)
