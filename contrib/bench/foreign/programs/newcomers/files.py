@@ -179,7 +179,7 @@ def lightning_data():
 
 
 def tar_of_files():
-    """A folder of arrays, a file each, listed anew for each of two splits."""
+    """A folder of arrays, a file each; a training and a validation each epoch list it."""
 
     class Folder(Dataset):
         def __init__(self, root, last):
