@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import weakref
 from typing import Any, Callable
@@ -193,6 +194,7 @@ class Session:
     def look(self, current: Pass, now: float) -> None:
         """Five times a second while a pass runs: mean workers, memory, the summary."""
         current.look(now)
+        current.evaluates = current.evaluates or not sys.modules["torch"].is_grad_enabled()
         if current.undecided:
             verdict.tell(current)
         self._note_thread(current)

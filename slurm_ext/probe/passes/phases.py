@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 import weakref
@@ -98,7 +97,6 @@ class Pass:
         self._main_cpu_end_s = time.process_time()
         self.queued()
         self.closely = _CLOSELY
-        self.evaluates = self.evaluates or not sys.modules["torch"].is_grad_enabled()
 
     def queued(self) -> float:
         """Seconds that this thread waited for a core since it was last asked."""
