@@ -178,7 +178,8 @@ def hook(module: Any, count: Callable[[Any, float], None]) -> None:
 
 def follow_passes(module: Any, passed: Callable[[float], None]) -> None:
     """Call `passed(now)` after each backward pass, those within another one left out."""
-    original, under_way = module.backward, []
+    original = module.backward
+    under_way: list[None] = []
 
     @functools.wraps(original)
     def backward(*args: Any, **named: Any) -> Any:
