@@ -260,16 +260,10 @@ def _is_possible(t: _Totals) -> bool:
 def _cores(
     allocation: _Json, summaries: Sequence[_Json], ranks: int, node_cores: float | None
 ) -> float:
-    """Cores that one rank could use: by the allocation, its affinity and the machine.
-
-    Where all may run on the whole machine, Slurm only counts the job's CPUs: then they share it.
-    """
+    """Cores that one rank could use: by the allocation, its affinity and the machine."""
     tasks_here = max(1, -(-allocation["num_tasks"] // max(1, allocation["num_nodes"])))
-    together, ranks_here = allocation["cpus_per_task"] * tasks_here, max(ranks, tasks_here)
-    allowed = [s["cores"] for s in summaries if s.get("cores")]
-    if node_cores and min(allowed, default=0) >= node_cores:
-        together = max(together, node_cores)
-    bounds = [together / ranks_here, *allowed]
+    share = allocation["cpus_per_task"] * tasks_here / max(ranks, tasks_here)
+    bounds = [share, *[s["cores"] for s in summaries if s.get("cores")]]
     if node_cores:
         bounds.append(node_cores / ranks)
     return float(min(bounds))

@@ -111,16 +111,10 @@ class WholeRunPredictor:
         whole: WholeRun,
         node_cores: int | None,
         widths: tuple[float, float] = (1.0, 1.0),
-        *,
-        kept: bool = True,
     ) -> None:
-        """`widths`: factors on intervals, on cores of its own and beside others.
-
-        `kept`: Slurm keeps jobs on cores of their own; else one computes on the whole machine,
-        whatever it asked for.
-        """
+        """`widths`: factors on intervals, on cores of its own and beside others."""
         self._steady, self._whole, self._node_cores = steady, whole, node_cores
-        self._widths, self._free = widths, None if kept else node_cores
+        self._widths = widths
         self._told: dict[Shape, Prediction] = {}
         self._rows: dict[Shapes, Rows] = {}
 
@@ -129,14 +123,9 @@ class WholeRunPredictor:
         if shape not in self._told:
             if len(self._told) >= _MOST_SHAPES:
                 self._told.clear()
-            self._told[shape] = widened(self._predict(shape), *self._widths)
+            whole = self._whole.of(self._steady(shape), self._node_cores)
+            self._told[shape] = widened(whole, *self._widths)
         return self._told[shape]
-
-    def _predict(self, shape: Shape) -> Prediction:
-        if self._free is None:
-            return self._whole.of(self._steady(shape), self._node_cores)
-        free = replace(shape, cpus_per_task=self._free)
-        return replace(self._whole.of(self._steady(free), self._node_cores), shape=shape)
 
     def rows(self, cpus: Sequence[int], workers: Sequence[int]) -> Rows:
         """Two figures of each shape, with `workers` above zero, at a fraction of the cost."""
@@ -144,8 +133,7 @@ class WholeRunPredictor:
         if asked not in self._rows:
             if len(self._rows) >= _MOST_ROWS:
                 self._rows.clear()
-            free = [self._free or count for count in cpus], workers
-            rates, lows = self._whole.of_many(self._steady, free, self._node_cores)
+            rates, lows = self._whole.of_many(self._steady, asked, self._node_cores)
             lows = rates * (lows / rates) ** self._widths[self._steady.crowded]
             pairs = zip(rates.tolist(), lows.tolist(), strict=True)
             self._rows[asked] = dict(zip(cpus, pairs, strict=True))
@@ -158,13 +146,12 @@ def whole_run_predictor(
     node_cores: int | None,
     widths: tuple[float, float],
     whole: WholeRun,
-    kept: bool = True,
 ) -> WholeRunPredictor:
     """The predictor of jobs that rest on these runs; the rest as of WholeRunPredictor."""
     from slurm_ext.model.throughput.estimate import ShapePredictor
 
     steady = ShapePredictor(estimated, node_cores=node_cores, processes=whole.per_task)
-    return WholeRunPredictor(steady, whole, node_cores, widths, kept=kept)
+    return WholeRunPredictor(steady, whole, node_cores, widths)
 
 
 def widened(one: Prediction, factor: float, beside: float) -> Prediction:

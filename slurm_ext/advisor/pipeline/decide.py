@@ -5,6 +5,7 @@ and the floors below which a job is hurt; what the mode lets through is respond.
 other users' runs say something, or earlier outcomes were not as predicted, `act` is `advise`.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -152,13 +153,8 @@ def predictor(
 ) -> Callable[[Shape], Prediction]:
     """Shape to Prediction of the whole run, on machines such as like runs saw."""
     cores = node_cores_of(context.evidence)
-    widths, kept = (context.factor, context.factor_beside), keeps_cores(context.rules)
-    return whole_run_predictor(estimated, cores, widths, whole, kept)
-
-
-def keeps_cores(rules: PartitionRules | None) -> bool:
-    """True unless Slurm is known to let jobs compute on each other's cores."""
-    return rules is None or rules.keeps_cores
+    widths = context.factor, context.factor_beside
+    return whole_run_predictor(estimated, cores, widths, whole)
 
 
 def _why_workers_stay(job: Submission, refused: int) -> str | None:
@@ -190,12 +186,13 @@ def _loader_decision(
     from slurm_ext.advisor.evidence.worlds import Worlds, worlds_of
     from slurm_ext.policy import loader
 
-    widths, kept = (context.factor, context.factor_beside), keeps_cores(context.rules)
-    predict = whole_run_predictor(estimated, summary.node_cores, widths, summary.whole, kept)
+    widths = context.factor, context.factor_beside
+    predict = whole_run_predictor(estimated, summary.node_cores, widths, summary.whole)
     explicit = job.cpus_per_task is not None
     may_change = settings["policy.change_explicit"] if explicit else "any"
     if far and may_change == "any":  # no job gives up cores for what other arguments needed
         may_change = "grow"
+    kept = context.rules is None or context.rules.keeps_cores
     worlds = Worlds()
     if estimated.most_others or not kept:
         worlds = worlds_of(
@@ -215,7 +212,8 @@ def _loader_decision(
         may_change_cpus="never" if context.rules is None or estimated.others else str(may_change),
         worker_rss_bytes=(estimated.worker_rss_bytes or 0) * summary.whole.per_task or None,
         worlds=worlds.rates,
-        rows=predict.rows,
+        # A command that decides for one job starts sooner without numpy.
+        rows=predict.rows if "numpy" in sys.modules else None,
         **bounds,
     )
     if chosen.action == "change" and chosen.after.cpus_per_task < before.cpus_per_task:

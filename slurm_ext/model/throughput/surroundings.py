@@ -29,10 +29,10 @@ _HALVINGS = 24
 
 
 class CrowdedShares:
-    """CrowdedShares of its rate that others leave a training, by its workers and cores."""
+    """Shares of its rate that others leave a training, by its workers and cores."""
 
     def __init__(self, curve: Curve, count: float, crowds: Sequence[tuple[int, float]]) -> None:
-        """`count`: processes of theirs for each core; `seen`: shapes of the runs that met them."""
+        """`count`: processes of theirs for each core; `crowds`: shapes of runs that met them."""
         import numpy as np  # most jobs' runs were not crowded, and need none
 
         many: Any = np

@@ -14,7 +14,6 @@ from slurm_ext.core.records import LoaderRun
 TICK_S = 0.001
 SLICE_S = 0.003
 AHEAD = 2  # batches of each worker
-RECEIVE_S = 0.001  # of a batch that is ready, as contrib/bench/curve saw it
 PARTS = 4  # of a batch: a worker computes and sleeps for one after the other
 WARM, BATCHES, LONGEST_S = 6, 40, 12.0
 
@@ -26,7 +25,7 @@ class Costs:
     batch: int
     fetch_cpu_s: float
     fetch_sleep_s: float
-    main_cpu_s: float  # starting its step
+    main_cpu_s: float  # receiving it, and starting its step
     step_sleep_s: float  # an accelerator's
 
 
@@ -159,7 +158,6 @@ class Node:
                 while not self._ready[number]:
                     yield None
                 self._ready[number] -= 1
-                yield RECEIVE_S, 0.0
             else:
                 yield from self._fetched(self._main)
             self._taken += 1
@@ -184,12 +182,12 @@ def run_of(costs: Costs, workers: int, place: Place, *, cpus: int, node_cores: i
     return LoaderRun(
         samples_per_s=rate,
         workers=workers,
-        cores=float(place.cores),
+        cores=float(min(cpus, place.cores)),
         batch_size=float(samples),
         accel_samples_per_s=steps / sum(wall for wall, _ in clocks.steps),
         fetch_wall_s=sum(wall for wall, _ in clocks.fetched) / fetched,
         fetch_cpu_s=costs.fetch_cpu_s / samples,
-        main_cpu_s=(costs.main_cpu_s + (RECEIVE_S if workers else 0.0)) / samples,
+        main_cpu_s=costs.main_cpu_s / samples,
         node_cores=node_cores,
         emulated=True,
         on_cpu=0,

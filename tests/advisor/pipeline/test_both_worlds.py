@@ -26,7 +26,7 @@ from tests.advisor.pipeline.fair_node import Costs, Node, Place, run_of
 SETTINGS = Settings(
     values={"site.mode": "act", "policy.holdout_share": 0.0, "policy.change_explicit": "any"}
 )
-COUNT = 100
+COUNT = 150
 SLOWER = 0.95  # of the rate as written
 MOST_SLOWER, LEAST_COVERED, NARROW = 0.02, 0.85, 1.3
 
