@@ -34,7 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from slurm_ext.cli.common.time_args import counts, names
 
     parser.add_argument("script", metavar="SCRIPT", help="a batch script, as sbatch would take it")
-    parser.add_argument("args", nargs="*", metavar="ARGS", help="its arguments (after --)")
+    parser.add_argument(
+        "args", nargs="*", default=[], metavar="ARGS", help="its arguments (after --)"
+    )
     parser.add_argument(
         "--ood", action="store_true", help="as attributes of an Open OnDemand form, one a line"
     )

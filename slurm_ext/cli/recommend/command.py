@@ -12,7 +12,9 @@ HELP = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("script", metavar="SCRIPT", nargs="?", help="a batch script; or --name")
-    parser.add_argument("args", nargs="*", metavar="ARGS", help="its arguments (after --)")
+    parser.add_argument(
+        "args", nargs="*", default=[], metavar="ARGS", help="its arguments (after --)"
+    )
     parser.add_argument("--name", metavar="JOB", help="a job name in the history, not a script")
     parser.add_argument("--user", metavar="USER", help="whose job of that name (default: yours)")
     parser.add_argument("--gpu-mem-mib", type=_count, metavar="N", help="memory of one GPU")
