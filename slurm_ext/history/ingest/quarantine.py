@@ -62,10 +62,10 @@ def quarantine(
     with history.transaction() as conn:
         gone = note_quarantined(conn, name, str(path), reason, sha256, size_bytes, now_s, uid)
     _move(path, history.path.parent / "aside", name)
-    for path_ in gone:
+    for oldest in gone:
         for folder in (history.path.parent / "aside", path.parent / ".aside"):
             with suppress(OSError):  # it is a line of a journal, was taken away, or is a folder
-                (folder / path_).unlink()
+                (folder / oldest).unlink()
 
 
 def _drop(
