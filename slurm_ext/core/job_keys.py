@@ -13,7 +13,8 @@ from slurm_ext.core.errors import WireError
 from slurm_ext.core.records import Level, Submission
 
 MAX_SCRIPT_BYTES = 32 * 1024
-MAX_SCRIPT_LINES = 4096
+MAX_SCRIPT_LINES = 2048
+_MOST_SEARCHED = 16 * 1024  # characters of commands and arguments; beyond, every number counts
 _MOST_PARTS = 512  # lines that are hashed one by one: nobody writes more commands by hand
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # of str.splitlines
 _DIGITS = {ord(digit): "#" for digit in "0123456789"}
@@ -68,9 +69,10 @@ def keys_of(job: Submission) -> Mapping[Level, int]:
         parts = -1 if text.count("\n") < _MOST_PARTS else 0
         exact = _raw(text).split(b"\n", parts) if text else []
         rest = [b"", *map(_raw, job.argv[1:])]
-        words = in_one_line(f"{text}\n{' '.join(job.argv[1:])}")
+        all_words = f"{text}\n{' '.join(job.argv[1:])}"
+        words = in_one_line(all_words[:_MOST_SEARCHED])
         files = list(map(_raw, sorted(programs(words, job.work_dir))))
-        alike = blake2b(_raw(same_work(words))).digest()
+        alike = blake2b(_raw(same_work(words) + all_words[_MOST_SEARCHED:])).digest()
         keys[Level.SCRIPT_ARGS] = _key(Level.SCRIPT_ARGS, [*own, *here, *exact, *rest])
         keys[Level.SCRIPT] = _key(Level.SCRIPT, [*own, *files, alike])
         if files:

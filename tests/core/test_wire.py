@@ -148,13 +148,13 @@ def test_texts_behind_the_line_are_told_apart_by_name() -> None:
         ("x" * 32769, True),
         ("\udcff" * 32768, False),
         ("\u00e9" * 16385, True),
-        ("a\n" * 4096, False),
-        ("a\n" * 4097, True),
-        ("\x0c" * 4097, True),
+        ("a\n" * 2048, False),
+        ("a\n" * 2049, True),
+        ("\x0c" * 2049, True),
     ],
 )
 def test_a_script_that_is_not_seen_whole_is_said_to_be_cut(script: str, cut: bool) -> None:
-    """32 KiB of its bytes and 4,096 of its lines are looked at, in whatever version it comes."""
+    """32 KiB of its bytes and 2,048 of its lines are looked at, in whatever version it comes."""
     job = decode_job({"script": script, "script_truncated": False})
     assert job.script_truncated is cut
     assert len((job.script or "").encode("utf-8", "surrogateescape")) <= 32768

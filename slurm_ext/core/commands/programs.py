@@ -8,9 +8,9 @@ from posixpath import normpath
 
 from slurm_ext.core.commands.words import LINE_END, without_dates
 
-_MOST_PROGRAMS = 256  # files, and as many modules, in the order in which they are named
-_MOST_AWAY = 64  # of them that are named by a path, whose folders have to be worked out
-_MOST_FOLDERS = 64  # `cd`s that are followed
+_MOST_PROGRAMS = 64  # files, and as many modules, in the order in which they are named
+_MOST_AWAY = 16  # of them that are named by a path, whose folders have to be worked out
+_MOST_FOLDERS = 32  # `cd`s that are followed
 _MOST_PATH_CHARS = 512  # from its end: a folder's and a file's name are never longer
 _MOST_NAMES = 7  # of the folders that a program's path begins with
 _MOST_NAME_CHARS = 255  # no file system has longer names

@@ -38,10 +38,8 @@ _DATE = re.compile(
 )
 # From there on, a word that may be an option or a date.
 _MARKED = re.compile(r"(?:-(?<= -)|=|20)[^ ]*")
-# Searched for options and dates; in the rest of a text with more words, every number counts.
-_MOST_WORDS, _MOST_SEARCHED = 4096, 16 * 1024
-_MOST_OPTIONS = 256  # and dates, that are looked at
-_MOST_CHARS = 8192  # of them
+_MOST_OPTIONS = 128  # and dates, that are looked at
+_MOST_CHARS = 4096  # of them
 
 
 def in_one_line(text: str) -> str:
@@ -59,8 +57,7 @@ def same_work(line: str) -> str:
     """The words without numbers that do not change the work: seeds, learning rates, dates."""
     text, room = f" {line} ", _MOST_CHARS
     edits = dict[int, tuple[int, str]]()  # by a word's begin: its end, and what it becomes
-    end = len(text) if text.count(" ") <= _MOST_WORDS + 1 else text.rfind(" ", 0, _MOST_SEARCHED)
-    for marked in islice(_MARKED.finditer(text, 0, end), _MOST_OPTIONS):
+    for marked in islice(_MARKED.finditer(text), _MOST_OPTIONS):
         begin, end = text.rfind(" ", 0, marked.start()) + 1, marked.end()
         word = text[begin:end]
         room -= len(word)

@@ -277,11 +277,19 @@ def _smooth_min(
     """The smooth minimum, and each ceiling's share in it; `third` is one figure."""
     lowest = m.minimum(m.minimum(one, other), third)
     # Relative to the lowest, so that no power overflows whatever the units are.
-    first = (lowest / one) ** sharpness
-    second = (lowest / other) ** sharpness
-    last = (lowest / third) ** sharpness if third < inf else 0.0
+    first = _power(lowest / one, sharpness)
+    second = _power(lowest / other, sharpness)
+    last = _power(lowest / third, sharpness) if third < inf else 0.0
     total = first + second + last
     return lowest * total ** (-1 / sharpness), first / total, second / total, last / total
+
+
+def _power(share: float, sharpness: float) -> float:
+    """The share to this power; most are SHARPNESS, and five products cost arrays a fifth."""
+    if sharpness is not SHARPNESS:
+        return share**sharpness
+    cubed = share * share * share
+    return (cubed * cubed) * (cubed * cubed)
 
 
 def _serial(curve: Curve, cores: float) -> Point:

@@ -24,7 +24,8 @@ from slurm_ext.model.throughput.inversion import InvertedRun
 
 LAST = 3  # runs: of those that were crowded the mean, because neighbours come and go
 MOST = 64.0  # processes for each core: more than that is no neighbour, but a broken figure
-MOST_FEWER = 64  # worker counts that are looked at
+# Worker counts that are looked at; between them, and beyond, the nearest below stands for fewer.
+_FEWER = (*range(17), 20, 24, 28, 32, 40, 48, 56, 64)
 _HALVINGS = 24
 
 
@@ -38,8 +39,8 @@ class CrowdedShares:
         many: Any = np
         self._curve, self._count = replace(curve, arithmetic=many), count
         self._fewest = min((workers for workers, _ in crowds), default=0)
-        self._shown = min((self._share(curve, *shape) for shape in crowds), default=1.0)
-        self._rows: dict[float, Any] = {}  # by cores: of each number of workers to MOST_FEWER
+        self._crowds = np.array(crowds).reshape(-1, 2).T
+        self._rows: dict[float, Any] = {}  # by cores: of each of _FEWER
 
     def __call__(self, workers: int, cores: float) -> float:
         """The share of one shape."""
@@ -56,27 +57,38 @@ class CrowdedShares:
         if unseen:
             self._look_at(unseen)
         rows = np.stack([self._rows[count] for count in asked_cores])
-        few = rows[:, np.minimum(workers, MOST_FEWER)]
-        if workers.max() <= MOST_FEWER:
-            return few
-        fewer = rows[:, [MOST_FEWER - 1]] if self._fewest < MOST_FEWER else self._shown
-        many = np.minimum(self._share(self._curve, workers, cores), fewer)
-        return np.where(workers > MOST_FEWER, many, few)
+        below = np.searchsorted(_FEWER, workers, side="right") - 1
+        fewer = rows[:, below]
+        if (np.array(_FEWER)[below] == workers).all():
+            return fewer
+        return np.minimum(self._share(workers, cores), fewer)
 
     def _look_at(self, cores: Sequence[float]) -> None:
+        """Shares of each of _FEWER, none above that of a crowded run, nor of fewer workers."""
         import numpy as np
 
-        column = np.array(cores)[:, None]
-        some = self._share(self._curve, np.arange(1, MOST_FEWER + 1), column)
-        rows = np.minimum(np.hstack([self._share(self._curve, 0, column), some]), self._shown)
-        more = rows[:, self._fewest :]
+        workers, shapes = np.tile(_FEWER, len(cores)), np.repeat(cores, len(_FEWER))
+        met_workers, met_cores = self._crowds
+        shares = self._shares_of(np.append(met_workers, workers), np.append(met_cores, shapes))
+        shown = shares[: len(met_cores)].min(initial=1.0)
+        rows = np.minimum(shares[len(met_cores) :], shown).reshape(len(cores), -1)
+        more = rows[:, np.searchsorted(_FEWER, self._fewest) :]
         np.minimum.accumulate(more, axis=1, out=more)
         self._rows |= zip(cores, rows, strict=True)
 
-    def _share(self, curve: Curve, workers: Any, cores: Any) -> Any:
-        alone = at(curve, workers, cores).samples_per_s
-        beside = at_beside(curve, self._count, workers, cores).samples_per_s
-        return curve.arithmetic.minimum(1.0, beside / alone)
+    def _shares_of(self, workers: Any, cores: Any) -> Any:
+        """The share of each shape by itself; none and some workers are two formulas."""
+        import numpy as np
+
+        serial, shares = workers == 0, np.empty(len(cores))
+        shares[serial] = self._share(0, cores[serial])
+        shares[~serial] = self._share(workers[~serial], cores[~serial])
+        return shares
+
+    def _share(self, workers: Any, cores: Any) -> Any:
+        alone = at(self._curve, workers, cores).samples_per_s
+        beside = at_beside(self._curve, self._count, workers, cores).samples_per_s
+        return self._curve.arithmetic.minimum(1.0, beside / alone)
 
 
 def others(runs: Sequence[LoaderRun], inverted: Sequence[InvertedRun]) -> tuple[float, bool]:
