@@ -14,7 +14,7 @@ from typing import Any
 
 from contrib.bench.fuzz.mutate import HOSTILE, TOKENS, mutated_text
 from contrib.bench.fuzz.pair import STRANGER, STUCK, Pair, Tried
-from contrib.bench.submit_path.worst import Bench
+from contrib.bench.submit_path.asked import Bench
 from slurm_ext.core.records import ENV_NAMES, Submission
 from slurm_ext.core.wire import MAX_TEXT, encode_request
 from tests.lua.lua_process import literal
