@@ -7,13 +7,11 @@ starts by itself as it was.
 """
 
 import logging
-from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
+from slurm_ext.control.elastic.division import division_of
 from slurm_ext.control.elastic.job_report import report_of
 from slurm_ext.control.elastic.jobs import (
     ElasticPool,
@@ -30,10 +28,6 @@ from slurm_ext.control.loops.planned_loop import DONE, PlannedAction, planned_ki
 from slurm_ext.core import elastic_requests
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.policy.elastic.gpu_division import DivisionTerms, Utility
-from slurm_ext.policy.elastic.optimiser import GpuBudget, divided, sizes_for
-from slurm_ext.policy.elastic.user_shares import UserShares, divided_among_users
-from slurm_ext.policy.elastic.utility import ElasticJob, GoodputReport, utility_of
 from slurm_ext.slurm.client import SlurmClient
 from slurm_ext.slurm.records import JobInfo, ResizeRequest
 
@@ -82,7 +76,8 @@ class ElasticLoop:
         for pool in (self._limits.within(pool, self._asked, jobs) for pool in pools):
             reports = {resizable.name: report_of(resizable.info) for resizable in pool.jobs}
             left_alone |= {job: why for job, (_, why) in reports.items() if why}
-            sizes = self.division(pool, {job: report for job, (report, _) in reports.items()})
+            measured = {job: report for job, (report, _) in reports.items()}
+            sizes = division_of(pool, measured, self._wanted, self._settings)
             statuses.append(pool_json(pool, sizes))
             planned += self._resizes(pool, sizes)
         self._seen = {"pools": statuses, "left_alone": left_alone}
@@ -107,45 +102,6 @@ class ElasticLoop:
             log.warning("%s; comments alone count", error)
             variables = {}
         return look(jobs, self._client.nodes(), self._settings, ours, variables)
-
-    def division(
-        self, pool: ElasticPool, reports: Mapping[str, GoodputReport | None]
-    ) -> dict[str, int]:
-        """The policy's own: what a replay of this state would decide (elastic_optimiser.py).
-
-        A running job is never stopped for others: it keeps what it has if nothing is left for it.
-        No user has more than an equal share of what others want, or than limits leave him.
-        """
-        by, able = str(self._settings["elastic.optimiser"]), self._sizes(pool)
-        sizes = tuple(sorted({*able, *(resizable.gpus for resizable in pool.jobs)}))
-        terms = DivisionTerms(restart_s=self._settings["elastic.restart_s"], gpus_a_job=0.0)
-        gpus = pool.gpus - sum(self._wanted.get(resizable.name, 0) for resizable in pool.jobs)
-        jobs = [resizable for resizable in pool.jobs if resizable.name not in self._wanted]
-
-        def divide(some: Sequence[Utility], count: int) -> dict[str, int]:
-            budget = GpuBudget(gpus=count, per_node=pool.per_node)
-            return divided(by, some, sizes, budget, terms)
-
-        while True:
-            wishes = [
-                _utility(_elastic(resizable, reports), sizes, {*able, resizable.gpus}, pool)
-                for resizable in jobs
-            ]
-            shares = _shares(pool, jobs, self._wanted)
-            division = divided_among_users(divide, wishes, max(gpus, 0), sizes, shares)
-            stay = [
-                resizable for resizable in jobs if resizable.runs and resizable.name not in division
-            ]
-            if not stay:
-                return division
-            gpus -= sum(resizable.gpus for resizable in stay)
-            jobs = [resizable for resizable in jobs if resizable not in stay]
-
-    def _sizes(self, pool: ElasticPool) -> tuple[int, ...]:
-        """Sizes that the optimiser chooses from."""
-        board = GpuBudget(gpus=max(pool.gpus, 1), per_node=pool.per_node)
-        most = max(resizable.most for resizable in pool.jobs)
-        return sizes_for(self._settings["elastic.optimiser"], board, most)
 
     def _resizes(self, pool: ElasticPool, sizes: Mapping[str, int]) -> list[PlannedAction]:
         """Plan shrinking jobs first; a job that was changed lately stays."""
@@ -247,42 +203,6 @@ class ElasticLoop:
         kept = {"asked": self._asked, "wanted": self._wanted, "changed_s": self._changed_s}
         limited = sorted(self._limits.limited)
         self._state.keep({**kept, "limited": limited} if limited else kept)
-
-
-def _shares(
-    pool: ElasticPool, divided_jobs: Sequence[Resizable], wanted: Mapping[str, int]
-) -> UserShares:
-    """Users of the pool's jobs; those that are not divided keep their GPUs, or will have them."""
-    gpus = Counter[str]()
-    for resizable in pool.jobs:
-        if resizable not in divided_jobs:
-            gpus[resizable.user] += wanted.get(resizable.name, resizable.gpus)
-    users = {resizable.name: resizable.user for resizable in pool.jobs}
-    return UserShares(user_of=users, most=pool.most, held=gpus)
-
-
-def _elastic(resizable: Resizable, reports: Mapping[str, GoodputReport | None]) -> ElasticJob:
-    name = resizable.name
-    return ElasticJob(
-        name=name,
-        least=resizable.least,
-        most=resizable.most,
-        held=resizable.gpus if resizable.runs else 0,
-        arrival_s=float(resizable.info.submit_time_s or 0),
-        report=reports.get(name),
-    )
-
-
-def _utility(job: ElasticJob, sizes: tuple[int, ...], own: Set[int], pool: ElasticPool) -> Utility:
-    """Utility of one job at each of `sizes`; only its `own` it can have.
-
-    The size that another job holds may be one that is not alike on the pool's nodes.
-    """
-    columns = [column for column, size in enumerate(sizes) if size in own]
-    utility = utility_of(job, tuple(sizes[column] for column in columns), pool.per_node)
-    goodput = np.zeros(len(sizes))
-    goodput[columns] = utility.goodput
-    return replace(utility, goodput=goodput)
 
 
 def _why(resizable: Resizable, gpus: int) -> str:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from slurm_ext.core.job_keys import record_keys
 from slurm_ext.core.records import Outcome
 from slurm_ext.core.stalls.own_queue import crowded
-from slurm_ext.history.ingest.decisions import claim_for_run
+from slurm_ext.history.ingest.claims import claim_for_run
 from slurm_ext.history.ingest.rows import (
     CORUNNER_COLUMNS,
     RUN_COLUMNS,

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from slurm_ext.core.errors import RecordError
 from slurm_ext.core.records import Decision, Edits, Interval, Level, Mode, Prediction, Shape
 from slurm_ext.history.ingest import decisions, journal
+from slurm_ext.history.ingest.proposal_rows import row_of
 from slurm_ext.history.ingest.proposals import Proposal, line_of, proposal_of
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.names import KEY_COLUMNS, STORED_LEVELS
@@ -78,7 +79,7 @@ def test_a_proposal_survives_its_line(text: str, key: int, mode: Mode, holdout: 
     line = line_of(wanted)
     assert line.count("\n") == 1
     assert proposal_of(line.encode()) == wanted
-    decisions.row_of(wanted)
+    row_of(wanted)
 
 
 def test_a_proposal_without_predictions_survives_too() -> None:
