@@ -11,7 +11,6 @@ from contrib.bench.colocation import __main__ as colocation
 from contrib.bench.colocation import baselines, gavel_tensorflow, scores, tables
 from contrib.bench.colocation import lucid as colocation_lucid
 from slurm_ext.core.errors import InputError
-from slurm_ext.training.slowdown import fit_counter_model
 
 PAIR_HEAD = "gpu,date,app_a,family_a,app_b,family_b,solo_a,solo_b,co_a,co_b,rel_a,rel_b,infeasible"
 PROFILE_HEAD = ",".join(("gpu", "date", "app", "family", *gavel_tensorflow.COUNTERS))
@@ -23,10 +22,8 @@ FAMILIES = {"a": 1, "b": 2, "c": 4, "d": 8, "e": 6}
 
 
 @pytest.fixture(autouse=True)
-def _few_choices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One likeness and small forests: what is tried here is the road, not the figures."""
-    monkeypatch.setattr(fit_counter_model, "LENGTHS", (1.0,))
-    monkeypatch.setattr(fit_counter_model, "OWNS", (0.1,))
+def _small_forests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small forests: what is tried here is the road, not the figures."""
     monkeypatch.setattr(baselines, "TREES", 10)
 
 

@@ -2,8 +2,8 @@
 
 Two folders: the model learns from every row of the training folder and predicts the test folder's.
 One folder (development): each family is predicted by what was learned from pairs without it. The
-model chooses its own settings (lengths, interval) inside the rows it learns from, by leaving
-families out of those (training/slowdown/fit_counter_model.py): the predicted family has no say.
+model calibrates its interval inside the rows it learns from, by leaving families out of those
+(training/slowdown/fit_counter_model.py): the predicted family has no say. The kernel is fixed.
 """
 
 from collections.abc import Iterator, Sequence

@@ -16,7 +16,7 @@ from slurm_ext.training.slowdown.fit_counter_model import fit
 from slurm_ext.training.slowdown.reference_speed import PairExample
 
 FEWEST_PAIRS, FEWEST_JOBS = 30, 6
-MOST_PAIRS = 400  # the newest: choosing costs their cube, for every family left out
+MOST_PAIRS = 400  # the newest: calibrating costs their cube, for every family left out
 FAMILIES = 8  # jobs are dealt into so many; each is left out in turn
 
 

@@ -1,12 +1,11 @@
-"""Fit model/slowdown/counter_model.py to measured pairs: similarity, reference and width.
+"""Fit model/slowdown/counter_model.py to measured pairs: reference speeds, process and width.
 
-All choices are made on held-out families of jobs, never on rows: pairs of one family with
-itself and with everything else are predicted without any pair that it was in.
+The width comes from held-out families of jobs, never from rows: pairs of one family with itself
+and with everything else are predicted without any pair that it was in. The kernel is fixed.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 import numpy as np
 
@@ -28,12 +27,9 @@ from slurm_ext.model.throughput.calibration import LEVEL
 from slurm_ext.training.slowdown.reference_speed import PairExample, references
 
 MOST_ROWS = 1600  # a process costs the cube of its rows
-ROWS_TO_CHOOSE = 600  # the same rows for every kernel that is tried
-FEWEST_FAMILIES = 4  # with fewer, nothing is chosen
 MOST_PARTS = 8  # that families are left out in
 FEWEST_LEFT_OUT = 20  # outcomes, to calibrate by
 TOP_RANGE = (1.05, 1.5)
-LENGTHS, OWNS = (1.0, 1.5), (0.1, 0.3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +44,16 @@ class CounterPlan:
 def fit(rows: Sequence[PairExample], plan: CounterPlan, *, seed: int = 0) -> CounterModel:
     """Fit a calibrated model. Raises ModelError if no counter differs between the jobs."""
     rows = _some([row for row in rows if 0 < row.speed < np.inf], MOST_ROWS, seed)
-    best = chosen(rows, plan, seed)
-    model = fitted(rows, plan, best)
-    return replace(model, widths=_widths(rows, plan, model))
+    model = fitted(rows, plan)
+    return replace(model, widths=_widths(rows, plan))
 
 
-def fitted(rows: Sequence[PairExample], plan: CounterPlan, likeness: CounterKernel) -> CounterModel:
-    """Fit the process to `rows` with this kernel; its interval is not calibrated yet."""
+def fitted(rows: Sequence[PairExample], plan: CounterPlan) -> CounterModel:
+    """Fit the process to `rows`; its interval is not calibrated yet."""
     if not rows:
         raise ModelError("no pair was measured: nothing to learn from")
     pairs = [(row.job, row.beside) for row in rows]
+    likeness = CounterKernel()
     among = fit_scale(plan.columns, _different(rows))
     if not among.columns:
         raise ModelError("no counter of the jobs differs between them: nothing to learn from")
@@ -78,41 +74,8 @@ def fitted(rows: Sequence[PairExample], plan: CounterPlan, likeness: CounterKern
     )
 
 
-def chosen(rows: Sequence[PairExample], plan: CounterPlan, seed: int = 0) -> CounterKernel:
-    """Return the kernel with the least error over held-out families.
-
-    The usual kernel stays unless another is better by more than a standard error over the families:
-    with few of them a smaller difference is chance (Breiman et al., Classification and Regression
-    Trees, 1984, 3.4).
-    """
-    if len(_families(rows)) < FEWEST_FAMILIES:
-        return CounterKernel()
-    few = _some(rows, ROWS_TO_CHOOSE, seed)
-    tried = [
-        CounterKernel(length=length, own_load=own, own_slice=max(own, 0.2))
-        for length, own in product(LENGTHS, OWNS)
-    ]
-    usual = _errors(few, plan, CounterKernel())
-    gains = [_gain(usual - _errors(few, plan, one)) for one in tried]
-    return tried[int(np.argmax(gains))] if max(gains) > 0 else CounterKernel()
-
-
-def _errors(rows: Sequence[PairExample], plan: CounterPlan, likeness: CounterKernel) -> Array:
-    """Mean error of each part, so that a family with many pairs does not decide."""
-    each = [np.abs(predicted.mean - at).mean() for predicted, at in left_out(rows, plan, likeness)]
-    return np.array(each)
-
-
-def _gain(gains: Array) -> float:
-    """Mean over parts; 0 where it is within a standard error, or the parts are too few to tell."""
-    if len(gains) < 2 or not np.isfinite(gains).all():
-        return 0.0
-    mean = float(gains.mean())
-    return mean if mean > float(gains.std(ddof=1)) / np.sqrt(len(gains)) else 0.0
-
-
 def left_out(
-    rows: Sequence[PairExample], plan: CounterPlan, likeness: CounterKernel
+    rows: Sequence[PairExample], plan: CounterPlan
 ) -> Iterator[tuple[SpeedPredictions, Array]]:
     """Predict pairs without the families in them; also yield their measured speeds.
 
@@ -126,16 +89,14 @@ def left_out(
         held_out = [row for row in rows if {row.family, row.beside_family} & without]
         known = [row for row in rows if not {row.family, row.beside_family} & without]
         try:
-            model = fitted(known, plan, likeness)
+            model = fitted(known, plan)
         except ModelError:
             continue
         predicted = model.speeds([(row.job, row.beside) for row in held_out])
         yield predicted, np.array([row.speed for row in held_out])
 
 
-def _widths(
-    rows: Sequence[PairExample], plan: CounterPlan, model: CounterModel
-) -> tuple[float, float]:
+def _widths(rows: Sequence[PairExample], plan: CounterPlan) -> tuple[float, float]:
     """Split conformal: standard deviations below and above that held nine in ten left-out pairs.
 
     An unseen family is one more draw beside the n left out: wider by sqrt(1 + 1/n).
@@ -144,7 +105,7 @@ def _widths(
     if families < 2:
         return NORMAL_90, NORMAL_90
     off: list[float] = []
-    for predicted, speeds in left_out(rows, plan, model.likeness):
+    for predicted, speeds in left_out(rows, plan):
         off.extend(predicted.missed(speeds))
     if len(off) < FEWEST_LEFT_OUT:
         return NORMAL_90, NORMAL_90

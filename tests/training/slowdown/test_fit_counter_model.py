@@ -8,12 +8,10 @@ import pytest
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import SoloProfile
-from slurm_ext.model.slowdown.counter_kernel import CounterKernel
 from slurm_ext.model.slowdown.features import CounterColumn
-from slurm_ext.training.slowdown import fit_counter_model
 from slurm_ext.training.slowdown.counter_export import difference, export
 from slurm_ext.training.slowdown.feature_plans import plan
-from slurm_ext.training.slowdown.fit_counter_model import CounterPlan, chosen, fit, fitted
+from slurm_ext.training.slowdown.fit_counter_model import CounterPlan, fit, fitted
 from slurm_ext.training.slowdown.reference_speed import PairExample, references
 
 PLAN = CounterPlan(
@@ -52,11 +50,6 @@ def table(families: str, *, noise: float = 0.01) -> list[PairExample]:
     ]
 
 
-@pytest.fixture(autouse=True)
-def _few_choices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_counter_model, "LENGTHS", (1.0,))
-
-
 def test_an_unseen_family_is_foretold() -> None:
     """Within 0.03 of the truth on average, and inside the bounds."""
     model = fit(table("abde"), PLAN)
@@ -81,24 +74,9 @@ def test_shuffled_speeds_teach_nothing() -> None:
     asked = [(job("c", 0), job(other, 1)) for other in "abde"]
     true = np.array([truth(a, b) for a, b in asked])
     right, wrong = (
-        np.abs(fitted(each, PLAN, CounterKernel()).speeds(asked).mean - true).mean()
-        for each in (rows, mixed)
+        np.abs(fitted(each, PLAN).speeds(asked).mean - true).mean() for each in (rows, mixed)
     )
     assert right < 0.5 * wrong
-
-
-@pytest.mark.parametrize(("better", "owns"), [((0.05, 0.06, 0.05, 0.06), 0.3), ((0.3, -0.2), 0.1)])
-def test_a_kernel_that_is_better_by_chance_is_not_chosen(
-    monkeypatch: pytest.MonkeyPatch, better: tuple[float, ...], owns: float
-) -> None:
-    """Another kernel is chosen if it is better in every family, and not if it is so in one."""
-    usual = CounterKernel()
-
-    def errors(_rows: object, _plan: object, kernel: CounterKernel) -> np.ndarray:
-        return np.full(len(better), 0.5) - (0.0 if kernel == usual else np.array(better))
-
-    monkeypatch.setattr(fit_counter_model, "_errors", errors)
-    assert chosen(table("abde"), PLAN).own_load == owns
 
 
 def test_a_wrong_solo_speed_is_seen_and_stays_with_its_job() -> None:
@@ -109,7 +87,7 @@ def test_a_wrong_solo_speed_is_seen_and_stays_with_its_job() -> None:
     found = references(rows)
     assert 1.05 < found["b0"] < 1.35
     assert {found[key] for key in ("a0", "c0", "e2")} == {1.0}
-    model = fitted(rows, PLAN, CounterKernel())
+    model = fitted(rows, PLAN)
     twin = SoloProfile(key="new", features=job("b", 0).features)
     assert model.speed(job("b", 0), job("c", 0)).mean > 1.04 * model.speed(twin, job("c", 0)).mean
 
