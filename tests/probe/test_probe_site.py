@@ -101,6 +101,27 @@ def test_another_sitecustomize_is_chained(
         assert ours.stderr == plain.stderr
 
 
+def test_a_working_folder_that_is_gone(
+    any_python: str, environment: Environment, tmp_path: Path
+) -> None:
+    """With a relative PYTHONPATH there, Python ends as without us, and chains the user's own."""
+    (tmp_path / "sitecustomize.py").write_text("print('mine')\n")
+    gone = tmp_path / "gone"
+    script = 'rmdir "$PWD"; exec "$0" -c "print(1)"'
+
+    def run(env: dict[str, str], path: str) -> subprocess.CompletedProcess[str]:
+        gone.mkdir()
+        env["PYTHONPATH"] = f"{path}relative:{tmp_path}"
+        argv = ["sh", "-c", script, any_python]
+        return subprocess.run(
+            argv, env=env, cwd=gone, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    ours, plain = run(environment(tmp_path / "run"), f"{SITE}:"), run(environment(None), "")
+    assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
+    assert "sitecustomize" not in ours.stderr
+
+
 @pytest.mark.parametrize(
     "body", ["", "raise ImportError('broken torch')", "class DataLoader: pass"]
 )

@@ -101,7 +101,7 @@ if os.environ.get("DLQUEUE_RUN_DIR") and sys.version_info >= (3,):
     sys.meta_path.insert(0, _Finder)
 # What follows is as if this folder had never been on the path: Python's site module handles a
 # missing sitecustomize, and reports a failing one, in its own way.
-sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HERE]
+sys.path[:] = [entry for entry in sys.path if entry != _HERE]
 sys.path_importer_cache.pop(_HERE, None)
 del sys.modules["sitecustomize"]
 __import__("sitecustomize")
