@@ -12,7 +12,7 @@ from contrib.bench.campaign.__main__ import chosen, wanted
 from contrib.bench.campaign.accounting import Ran
 from contrib.bench.campaign.faults import FAULTS
 from contrib.bench.campaign.faults.migration import taken_back
-from contrib.bench.campaign.forgotten import with_forgotten
+from contrib.bench.campaign.forgotten import ends, with_forgotten
 from contrib.bench.campaign.holds import Hold, holds, most_within
 from contrib.bench.campaign.measure import Counts
 from contrib.bench.campaign.page import page
@@ -90,13 +90,31 @@ def test_an_end_that_slurm_tells_otherwise_is_named() -> None:
     starts = [ran(1, 0, "NODE_FAIL"), ran(2, 0, "CANCELLED")]
     rows = [Recorded(1, 0, "n1", "REQUEUED"), Recorded(2, 0, "n1", "COMPLETED")]
     said = ["2.0 on n1 COMPLETED, for Slurm CANCELLED"]
-    assert told_otherwise(starts, rows, forgets=False) == said
-    ended = [Recorded(1, 0, "n1", "COMPLETED")]
-    assert len(told_otherwise(starts[:1], ended, forgets=False)) == 1
-    assert told_otherwise(starts[:1], ended, forgets=True) == []
+    assert told_otherwise(starts, rows, None) == said
     nobody_knows = [Recorded(2, 0, "n1", "UNKNOWN")]
-    assert len(told_otherwise(starts[1:], nobody_knows, forgets=False)) == 1
-    assert told_otherwise(starts[1:], nobody_knows, forgets=True) == []
+    assert len(told_otherwise(starts[1:], nobody_knows, None)) == 1
+    assert len(told_otherwise(starts[1:], nobody_knows, {})) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ("JobId=1 WEXITSTATUS 0", "COMPLETED"),
+        ("JobId=1 WEXITSTATUS 3", "FAILED"),
+        ("JobId=9_2(1) WTERMSIG 11", "FAILED"),
+        ("JobId=1 OOM failure", "OUT_OF_MEMORY"),
+        ("JobId=1 cancelled by interactive user", "CANCELLED"),
+        ("JobId=1 WTERMSIG 126", "UNKNOWN"),
+    ],
+)
+def test_a_killed_slurmctlds_log_has_the_end_that_it_forgot(said: str, state: str) -> None:
+    """That end and no other may stand where Slurm found the job missing later."""
+    log = f"[t] _job_complete: {said}\n[t] _job_complete: JobId=1 done\n"
+    failed = [ran(1, 0, "NODE_FAIL")]
+    for other in ("COMPLETED", "FAILED", "OUT_OF_MEMORY", "CANCELLED", "UNKNOWN"):
+        wrong = told_otherwise(failed, [Recorded(1, 0, "n1", other)], ends(log))
+        assert (wrong == []) == (other == state)
+    assert len(told_otherwise(failed, [Recorded(1, 0, "n1", state)], None)) == 1
 
 
 def test_a_number_of_two_jobs_is_nobodys() -> None:
@@ -151,7 +169,7 @@ def test_a_start_that_no_node_launched_owes_nothing() -> None:
     records = [Recorded(7, 0, "n1", "REQUEUED"), Recorded(7, 1, "n1", "COMPLETED")]
     found = with_forgotten(told, records, log)
     assert found == [ran(7, 0, "REQUEUED"), ran(7, 1)]
-    assert lost(found, records) == told_otherwise(found, records, forgets=True) == []
+    assert lost(found, records) == told_otherwise(found, records, {}) == []
 
 
 def test_slurms_own_drain_is_not_ours() -> None:

@@ -16,6 +16,17 @@ from slurm_ext.slurm.hostlist import expand
 _BEGUN = re.compile(
     r"(?:Allocate|Started) JobId=(\d+)(?:[_+]\d+\((\d+)\))? (?:NodeList=|in \S+ on )(\S+)"
 )
+_ENDED = re.compile(  # signal 126: slurmctld found the job missing
+    r"_job_complete: JobId=(\d+)(?:[_+]\d+\((\d+)\))? "
+    r"(?:(WEXITSTATUS 0|OOM failure|cancelled by interactive user)$|WEXITSTATUS|WTERMSIG (?!126$))",
+    re.MULTILINE,
+)
+_STATES = {
+    "": "FAILED",
+    "WEXITSTATUS 0": "COMPLETED",
+    "OOM failure": "OUT_OF_MEMORY",
+    "cancelled by interactive user": "CANCELLED",
+}
 _UNLAUNCHED = re.compile(r"Killing non-startable batch JobId=(\d+)")
 
 
@@ -34,6 +45,14 @@ def with_forgotten(ran: Iterable[Ran], rows: Iterable[Recorded], log: str) -> li
         found += [_forgotten(told[0], n, begun[job_id][n]) for n in range(more)]
         found += [replace(run, start=run.start + max(0, more)) for run in told]
     return found
+
+
+def ends(log: str) -> dict[int, set[str]]:
+    """Each job's ends in slurmctld's log, but for those of jobs that it found missing."""
+    ended: dict[int, set[str]] = {}
+    for job, part, words in _ENDED.findall(log):
+        ended.setdefault(int(part or job), set()).add(_STATES[words])
+    return ended
 
 
 def _forgotten(one: Ran, start: int, nodes: Sequence[str]) -> Ran:

@@ -11,7 +11,7 @@ from contrib.bench.campaign.accounting import Ran
 from contrib.bench.campaign.cluster import Cluster
 from contrib.bench.campaign.endings import Batch, start_now
 from contrib.bench.campaign.faults.fault import Fault, Hurts
-from contrib.bench.campaign.forgotten import with_forgotten
+from contrib.bench.campaign.forgotten import ends, with_forgotten
 from contrib.bench.campaign.records import Recorded
 from contrib.bench.campaign.row import Row, given_again, row_of
 from contrib.bench.campaign.shapes import Shape, Shapes, advised, learn_shapes, shapes_of
@@ -106,7 +106,8 @@ class Measurement:
     def _records_are_whole(self) -> bool:
         rows = records.recorded(self._cluster.slurm)
         ran = self._ran(rows)
-        otherwise = records.told_otherwise(ran, rows, forgets=self._fault.no_slurm)
+        forgotten = ends(self._cluster.slurm.log("slurmctld")) if self._fault.no_slurm else None
+        otherwise = records.told_otherwise(ran, rows, forgotten)
         return not records.lost(ran, rows) and not otherwise
 
     def _ran(self, rows: Sequence[Recorded]) -> list[Ran]:

@@ -1,7 +1,7 @@
 """Records held against what ran: lost ones, doubled ones, and ends that Slurm tells otherwise."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from contrib.bench.campaign.accounting import Ran
@@ -60,20 +60,28 @@ def doubled(ran: Sequence[Ran], rows: Sequence[Recorded], decisions: Iterable[in
     return [*twice, *of_nothing, *(f"decisions of job {job}" for job in decisions)]
 
 
-def told_otherwise(ran: Iterable[Ran], rows: Sequence[Recorded], *, forgets: bool) -> list[str]:
-    """Runs whose record has another end than Slurm's.
+def told_otherwise(
+    ran: Iterable[Ran], rows: Sequence[Recorded], forgotten: Mapping[int, set[str]] | None
+) -> list[str]:
+    """Runs whose record has another end than accounting has.
 
-    A slurmctld that `forgets`, killed before it saved an end, calls it a node's failure later, and
-    a node that asked it meanwhile says that nobody knows: UNKNOWN.
+    A slurmctld that was killed before it saved an end calls it a node's failure later. Then the end
+    that its log has of the job, in `forgotten`, is right too, and UNKNOWN where it has none. None:
+    slurmctld forgets nothing.
     """
     return [
         f"{row.job_id}.{row.restart} on {row.node} {row.state}, for Slurm {run.state}"
         for run, mine in _pairs(ran, rows)
         for row in mine
-        if run.over
-        and row.state not in _SAME.get(run.state, {run.state})
-        and not (forgets and (run.state == "NODE_FAIL" or row.state == "UNKNOWN"))
+        if run.over and row.state not in _right(run, forgotten)
     ]
+
+
+def _right(run: Ran, forgotten: Mapping[int, set[str]] | None) -> set[str]:
+    same = _SAME.get(run.state, {run.state})
+    if forgotten is None or run.state != "NODE_FAIL":
+        return same
+    return same | forgotten.get(run.job_id, {"UNKNOWN"})
 
 
 def decided_twice(slurm: Sandbox) -> list[int]:
