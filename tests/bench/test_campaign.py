@@ -104,6 +104,10 @@ def test_an_end_that_slurm_tells_otherwise_is_named() -> None:
         ("JobId=9_2(1) WTERMSIG 11", "FAILED"),
         ("JobId=1 OOM failure", "OUT_OF_MEMORY"),
         ("JobId=1 cancelled by interactive user", "CANCELLED"),
+        (
+            "JobId=1 WTERMSIG 126\n[t] _slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=1 uid 0",
+            "CANCELLED",
+        ),
         ("JobId=1 WTERMSIG 126", "UNKNOWN"),
     ],
 )

@@ -21,6 +21,7 @@ _ENDED = re.compile(  # signal 126: slurmctld found the job missing
     r"(?:(WEXITSTATUS 0|OOM failure|cancelled by interactive user)$|WEXITSTATUS|WTERMSIG (?!126$))",
     re.MULTILINE,
 )
+_CANCELLED = re.compile(r"REQUEST_KILL_JOB JobId=(\d+) ")
 _STATES = {
     "": "FAILED",
     "WEXITSTATUS 0": "COMPLETED",
@@ -49,7 +50,7 @@ def with_forgotten(ran: Iterable[Ran], rows: Iterable[Recorded], log: str) -> li
 
 def ends(log: str) -> dict[int, set[str]]:
     """Each job's ends in slurmctld's log, but for those of jobs that it found missing."""
-    ended: dict[int, set[str]] = {}
+    ended = {int(job): {"CANCELLED"} for job in _CANCELLED.findall(log)}
     for job, part, words in _ENDED.findall(log):
         ended.setdefault(int(part or job), set()).add(_STATES[words])
     return ended
