@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli.run.end_line import waited_share
 from slurm_ext.core.loader_run import loader_run
 from slurm_ext.core.stalls.step_split import step_split
+from slurm_ext.core.stalls.waited_share import waited_share
 from slurm_ext.core.unsupported_loader import CLAUSES, UnsupportedLoader, unsupported_loader
 from slurm_ext.probe.counters.turns import READ_ELSEWHERE
 

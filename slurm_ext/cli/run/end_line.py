@@ -19,6 +19,7 @@ def end_json(
     """
     import json
 
+    from slurm_ext.core.stalls.waited_share import waited_share
     from slurm_ext.questions.explain.probe import probe_of
     from slurm_ext.questions.explain.stalls import stalls_of_summaries
 
@@ -40,6 +41,7 @@ def end_line(number: int | None, document: dict[str, Any], advice: str | None) -
 
 def _parts(record: dict[str, Any]) -> Iterator[str]:
     from slurm_ext.advisor.own_runs.settled import workers_of
+    from slurm_ext.core.stalls.waited_share import waited_share
     from slurm_ext.questions.explain.probe import measured, probe_of
 
     probe = probe_of(record)
@@ -73,17 +75,3 @@ def _other_waits(summaries: list[dict[str, Any]]) -> Iterator[str]:
         yield f"{split.slow_rank_s / split.step_s:.0%} waiting for a slower rank"
     if split.crowded_s >= WAITED * split.step_s:
         yield f"{split.crowded_s / split.step_s:.0%} waiting for a core"
-
-
-def waited_share(summaries: list[dict[str, Any]]) -> float | None:
-    """Share of the training loops' time that they waited for batches; None: nobody knows."""
-    from slurm_ext.core.findings.loader_refusal import read_by_a_thread
-    from slurm_ext.core.findings.strands import total
-    from slurm_ext.core.trainings import largest_training
-
-    first = largest_training(summaries)
-    if first is None or any(read_by_a_thread(loader) for _, loader in first.members):
-        return None
-    waited_s = sum(total(loader, "wait_s") for _, loader in first.members)
-    loop_s = waited_s + sum(total(loader, "step_s") for _, loader in first.members)
-    return round(waited_s / loop_s, 4) if loop_s > 0 else None

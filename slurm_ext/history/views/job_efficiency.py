@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from slurm_ext.core.stalls.waited_share import waited_share
+from slurm_ext.history.ingest.rows import inflated
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
 _COUNTERS = """
-SELECT r.*, l.samples_per_s, l.accel_samples_per_s, l.whole_samples_per_s, l.workers,
+SELECT r.*, l.samples_per_s, l.whole_samples_per_s, l.workers, p.summaries AS probe,
     sum(CASE WHEN n.name IN ('cpu_user', 'cpu_system') THEN c.value END) AS cpu_s,
     max(CASE n.name WHEN 'mem_held_peak' THEN c.value END) AS held,
     max(CASE n.name WHEN 'mem_peak' THEN c.value END) AS peak,
     avg(CASE n.name WHEN 'gpu_job_util' THEN c.value END) AS own_gpu,
     avg(CASE n.name WHEN 'gpu_util' THEN c.value END) AS gpu
-FROM runs r LEFT JOIN loader_runs l ON l.run = r.id
+FROM runs r LEFT JOIN loader_runs l ON l.run = r.id LEFT JOIN probes p ON p.run = r.id
     LEFT JOIN counters c ON c.run = r.id LEFT JOIN counter_names n ON n.id = c.counter
 WHERE r.job_id = ? AND r.cluster = ?
     AND r.restart = (SELECT max(restart) FROM runs WHERE job_id = ? AND cluster = ?)
@@ -95,6 +97,7 @@ def _job(
     counters = conn.execute(_COUNTERS, (job_id, cluster) * 2)
     names = [column[0] for column in counters.description]
     rows = [dict(zip(names, row, strict=True)) for row in counters]
+    rows = [{**row, "probe": inflated(row["probe"])} for row in rows]
     job = efficiency_of(rows)
     return None if chosen.states and job["state"] not in chosen.states else job
 
@@ -136,9 +139,7 @@ def _memory(row: Mapping[str, Any]) -> float | None:
 
 
 def _wait(row: Mapping[str, Any]) -> float | None:
-    if not row["samples_per_s"] or not row["accel_samples_per_s"]:
-        return None
-    return float(max(0.0, 1.0 - row["samples_per_s"] / row["accel_samples_per_s"]))
+    return waited_share((row.get("probe") or {}).get("summaries") or ())
 
 
 def _rate(rows: Sequence[Mapping[str, Any]]) -> float | None:

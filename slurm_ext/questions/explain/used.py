@@ -11,7 +11,7 @@ _PEAKS = {
     "gpu_mem_peak": "gpu_mem",
 }
 _MEANS = {"gpu_job_util": "own_gpu", "gpu_util": "gpu"}
-_LOADER = ("samples_per_s", "accel_samples_per_s", "whole_samples_per_s", "workers")
+_LOADER = ("samples_per_s", "whole_samples_per_s", "workers")
 
 
 def used_of(run: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ import pytest
 from contrib.bench.common import synthetic_history
 from slurm_ext.cli import main
 from slurm_ext.cli.jobs import table
+from slurm_ext.cli.run.end_line import end_json
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history
 
@@ -85,6 +86,14 @@ def test_shares_are_of_what_it_held(dlqueue: Dlqueue) -> None:
     assert (job["gpu"], job["gpus"]) == (None, 0)
     fullest = listed(dlqueue("--all", "--json"))[2]
     assert fullest["mem"] == pytest.approx(0.95)
+
+
+def test_waiting_is_the_figure_of_the_end_line(dlqueue: Dlqueue) -> None:
+    """What `dlqueue run` says at a program's end is what `jobs` says of it, first pass included."""
+    (job,) = listed(dlqueue("--user", "bob", "--json"))
+    at_its_end = json.loads(end_json(1, {"record": RECORDS[-1]}, None, []))["waited_share"]
+    assert job["wait"] == at_its_end
+    assert job["wait"] == pytest.approx((4.5 + 8.0) / (4.5 + 3.5 + 8.0 + 7.0), abs=1e-4)
 
 
 @pytest.mark.parametrize(
