@@ -52,4 +52,8 @@ def _text(script: str) -> str:
         raise InputError(script, f"is larger than {MAX_SCRIPT_BYTES} bytes, Slurm's own limit")
     if b"\0" in raw:
         raise InputError(script, "holds a NUL byte, which sbatch refuses")
+    if b"\r\n" in raw:
+        raise InputError(
+            script, "has DOS line breaks, which sbatch refuses: sed -i 's/\\r$//' takes them out"
+        )
     return raw.decode("utf-8", "surrogateescape")

@@ -123,6 +123,7 @@ def test_other_arguments_are_other_evidence(taught: Path, script: Path) -> None:
         (b"python train.py\n", "has to begin with #!"),
         (b"#!/bin/sh\n#SBATCH -c few\n", "job.sh:2: --cpus-per-task: 'few' is not a positive"),
         (b"#!/bin/sh\n\0\n", "NUL byte"),
+        (b"#!/bin/sh\r\n#SBATCH -c 4\r\n", "DOS line breaks"),
         (b"#!/bin/sh\n" + b"#" * (4 << 20), "larger than 4194304 bytes"),
         (None, "cannot be read"),
     ],
