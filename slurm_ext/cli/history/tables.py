@@ -5,19 +5,20 @@ from datetime import datetime
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from slurm_ext.cli.common.cells import cell
 
 Row = Mapping[str, Any]
+_WRAPPED = ("user", "partition", "name")  # in a narrow terminal; figures stay whole
 _PREDICTED = "{after_samples_per_s:.4g} samples/s ({after_low:.4g} to {after_high:.4g})"
 
 
 def print_runs(rows: Iterable[Row]) -> None:
     """One line a run: job, who, what, shape, outcome, throughput."""
     heads = ("job", "user", "partition", "name", "cpus", "workers", "samples/s", "state", "ended")
-    table = Table(*heads, box=None)
+    table = Table(*(Column(head, no_wrap=head not in _WRAPPED) for head in heads), box=None)
     for row in rows:
         table.add_row(
             *(cell(row[name]) for name in ("job_id", "user", "partition", "job_name")),

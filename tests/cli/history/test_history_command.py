@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -66,6 +67,16 @@ def test_ls_lists_the_newest_first(dlqueue: Dlqueue) -> None:
     assert ends == sorted(ends, reverse=True)
     assert runs[0]["job_id"] == 1042
     assert runs[0]["loader_workers"] == 4
+
+
+def test_figures_stay_whole_in_a_narrow_terminal(
+    dlqueue: Dlqueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names give way first: a head and a date are on one line at 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    out = dlqueue("ls")
+    assert "samples/s" in out
+    assert re.search(r"20\d\d-\d\d-\d\d \d\d:\d\d", out)
 
 
 def test_json_may_stand_before_the_verb(dlqueue: Dlqueue, capsys: Any) -> None:
