@@ -1,6 +1,6 @@
 """Running jobs that give way to others, job by job: by QOS, or by the partitions' tiers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from slurm_ext.simulate.limits.qos import Qos, QosTable
@@ -33,53 +33,64 @@ def preemption_of(
 ) -> Preemption:
     """The preemption of a replay whose jobs are in an order."""
     if conf.by == BY_QOS:
-        qos = [(table.qos if table else {}).get(name, Qos(name=name)) for name in trace.qoses]
-        return _by_qos(qos, conf, trace.qos[order].tolist())
-    partitions = [_partition(name or conf.usual, conf.partitions) for name in trace.vcs]
-    return _by_partition(partitions, conf, trace.vc[order].tolist())
+        return _among(_qos(trace, conf, table), _takes_by_qos, trace.qos[order].tolist())
+    return _among(_partitions(trace, conf), _takes_by_tier, trace.vc[order].tolist())
 
 
-def _by_qos(qos: Sequence[Qos], conf: PreemptionConf, kind: Sequence[int]) -> Preemption:
-    modes = [one.preempt_mode or conf.mode for one in qos]
-    return Preemption(
-        gives_way=[
-            frozenset(
-                number
-                for number, other in enumerate(qos)
-                if other.name in one.preempts and other is not one and _gives(modes[number])
-            )
-            for one in qos
-        ],
-        requeues=[mode == REQUEUE for mode in modes],
-        exempt_s=[conf.exempt_s if one.exempt_s is None else one.exempt_s for one in qos],
-        value=[one.priority for one in qos],
-        kind=kind,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """A QOS or a partition, as preemption looks at it."""
+
+    name: str
+    value: float
+    mode: str
+    exempt_s: float
+    preempts: frozenset[str] = frozenset()
 
 
-def _by_partition(
-    partitions: Sequence[PreemptingPartition], conf: PreemptionConf, kind: Sequence[int]
+def _qos(trace: Trace, conf: PreemptionConf, table: QosTable | None) -> Iterator[_Kind]:
+    for name in trace.qoses:
+        qos = (table.qos if table else {}).get(name, Qos(name=name))
+        yield _Kind(
+            name=name,
+            value=qos.priority,
+            mode=qos.preempt_mode or conf.mode,
+            exempt_s=conf.exempt_s if qos.exempt_s is None else qos.exempt_s,
+            preempts=qos.preempts,
+        )
+
+
+def _partitions(trace: Trace, conf: PreemptionConf) -> Iterator[_Kind]:
+    for name in trace.vcs:
+        partition = conf.partitions.get(name or conf.usual, PreemptingPartition())
+        mode = partition.mode or conf.mode
+        yield _Kind(name=name, value=partition.tier, mode=mode, exempt_s=conf.exempt_s)
+
+
+def _takes_by_qos(kind: _Kind, other: _Kind) -> bool:
+    return other.name in kind.preempts and other is not kind
+
+
+def _takes_by_tier(kind: _Kind, other: _Kind) -> bool:
+    return other.value < kind.value
+
+
+def _among(
+    some: Iterable[_Kind], takes: Callable[[_Kind, _Kind], bool], kind: Sequence[int]
 ) -> Preemption:
-    modes = [one.mode or conf.mode for one in partitions]
+    """The preemption among kinds, of which one takes the place of another's jobs."""
+    kinds = [*some]
     return Preemption(
         gives_way=[
             frozenset(
                 number
-                for number, other in enumerate(partitions)
-                if other.tier < one.tier and _gives(modes[number])
+                for number, other in enumerate(kinds)
+                if takes(taker, other) and other.mode in (REQUEUE, CANCEL)
             )
-            for one in partitions
+            for taker in kinds
         ],
-        requeues=[mode == REQUEUE for mode in modes],
-        exempt_s=[conf.exempt_s] * len(partitions),
-        value=[one.tier for one in partitions],
+        requeues=[row.mode == REQUEUE for row in kinds],
+        exempt_s=[row.exempt_s for row in kinds],
+        value=[row.value for row in kinds],
         kind=kind,
     )
-
-
-def _partition(name: str, known: Mapping[str, PreemptingPartition]) -> PreemptingPartition:
-    return known.get(name, PreemptingPartition())
-
-
-def _gives(mode: str) -> bool:
-    return mode in (REQUEUE, CANCEL)
