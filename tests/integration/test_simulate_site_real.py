@@ -38,9 +38,17 @@ ACCOUNTS = {
     "crew": "parent=lab",
     "tight": "MaxSubmitJobs=1",
     "paid": "GrpTRESMins=cpu=1",
+    "cheap": "GrpTRESMins=cpu=1",
     "brief": "MaxTRESMinsPerJob=cpu=2",
+    "ahead": "GrpTRESRunMins=cpu=4",
+    "wall": "GrpWall=1",
 }
-QOS = {"low": "", "mid": "Priority=5 PreemptMode=cancel", "high": "Priority=9 Preempt=low,mid"}
+QOS = {
+    "low": "",
+    "mid": "Priority=5 PreemptMode=cancel",
+    "high": "Priority=9 Preempt=low,mid",
+    "tenth": "UsageFactor=0.1",
+}
 HEAD = "job,submit_s,duration_s,gpus,cpus,user,account,qos,vc,limit_s"
 LIMIT_MIN = 3
 
@@ -160,6 +168,37 @@ def test_minutes_end_jobs_and_keep_them_back_as_on_slurm(slurm: Sandbox, tmp_pat
     assert found[0].why == "ended: GrpTRESMins=cpu=1 of account paid"
     assert found[1].why == "left out"
     assert (found[2].waited_s or 1e9) > 3600
+
+
+def test_minutes_to_come_keep_jobs_back_as_on_slurm(slurm: Sandbox, tmp_path: Path) -> None:
+    """GrpTRESRunMins counts what time limits leave to those who run; the first end frees it."""
+    jobs = [Job(account="ahead", cpus=1, seconds=seconds) for seconds in (20, 3)]
+    jobs.append(Job(account="ahead", cpus=2, seconds=3))
+    ids = [job.submit(slurm) for job in jobs]
+    until(lambda: "AssocGrpCPURunMinutes" in slurm.job(ids[1])["Reason"], "nothing keeps it")
+    assert slurm.job(ids[2])["JobState"] == "PENDING"
+    assert slurm.wait(ids[1], 120) == "COMPLETED"
+    assert slurm.job(ids[2])["JobState"] == "PENDING"  # six minutes of four
+    slurm.run(["scancel", str(ids[2])])
+    real = [times(slurm.job(job)) for job in ids[:2]]
+    at = [*(submit_s for submit_s, _, _ in real), real[1][0]]
+    outcomes = replayed(tmp_path, slurm, list(zip(at, jobs, strict=True)))
+    assert outcomes[2].why == "left out"
+    assert outcomes[0].waited_s == 0
+    assert outcomes[1].waited_s == pytest.approx(real[1][1] - real[1][0], abs=5)
+
+
+def test_wall_time_and_usage_factors_count_as_on_slurm(slurm: Sandbox, tmp_path: Path) -> None:
+    """GrpWall counts no CPUs; with UsageFactor=0.1 four minutes are 24 s of the one there is."""
+    jobs = [
+        Job(account="wall", cpus=1, seconds=170),
+        Job(account="cheap", qos="tenth", cpus=2, seconds=120),
+    ]
+    ids = [job.submit(slurm) for job in jobs]
+    assert [slurm.wait(job, 240) for job in ids] == ["TIMEOUT", "COMPLETED"]
+    at = [times(slurm.job(job))[0] for job in ids]
+    outcomes = replayed(tmp_path, slurm, list(zip(at, jobs, strict=True)))
+    assert [row.why for row in outcomes] == ["ended: GrpWall=1 minutes of account wall", ""]
 
 
 def test_jobs_give_way_as_on_slurm(slurm: Sandbox, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurm_ext.cli.common.output import put_file
@@ -35,9 +37,7 @@ def replayed(args: argparse.Namespace, progress: "Progress") -> JobsReplayed:
     site = site_of(args, cluster)
     planned = cluster.layout is not None or site.only_planned()
     policies = args.policy or ",".join(USUAL.split(",")[: -1 if planned else None])
-    priorities = (
-        None if args.slurm_conf is None else read_priorities(args.slurm_conf, site.priorities)
-    )
+    priorities = None if args.slurm_conf is None else _priorities(args.slurm_conf, site)
     names = {part.strip().partition("+")[0] for part in policies.split(",")}
     if priorities is None and MULTIFACTOR in names:
         raise UsageError(f"--policy {MULTIFACTOR} wants --slurm-conf FILE, whose weights it has")
@@ -68,6 +68,13 @@ def replayed(args: argparse.Namespace, progress: "Progress") -> JobsReplayed:
         jobs=trace.job,
         notes=tuple(site.notes(args)),
     )
+
+
+def _priorities(slurm_conf: Path, site: Site) -> PriorityConf:
+    """The site's weights, with what its QOS say. Raises InputError."""
+    conf = read_priorities(slurm_conf, site.priorities)
+    table = site.limits.table if site.limits else None
+    return conf if table is None else replace(conf, usage_factors=table.usage_factors())
 
 
 def _orders(priorities: PriorityConf | None) -> "Mapping[str, Rule]":

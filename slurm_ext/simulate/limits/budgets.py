@@ -53,7 +53,7 @@ class Budgets:
     def exhausted(self, job: int) -> str:
         """The used-up minutes for which Slurm ends a running job; empty: it may go on."""
         minutes = self.claims[self.of[job]].minutes
-        return next((one.why for one in minutes if self._used_up(one)), "")
+        return next((test.why for test in minutes if test.ends and self._used_up(test)), "")
 
     def submitted(self, job: int, times: int = 1) -> None:
         """Count a job from now on; with -1, no more."""
@@ -70,7 +70,7 @@ class Budgets:
         if times > 0:
             self._until[job] = self.now_s + self._limit_s[job]
         for meter, adds in claim.metered:
-            self._meters.hold(meter, adds * times, self._until[job], self.now_s)
+            self._meters.hold(meter, adds * times, self._until[job], self.now_s, claim.usage_factor)
         return [*claim.running, *((~meter, adds) for meter, adds in claim.metered)]
 
     def is_metered(self, job: int) -> bool:
@@ -78,13 +78,13 @@ class Budgets:
         return bool(self.claims[self.of[job]].minutes)
 
     def _used_up(self, test: MinutesTest) -> bool:
-        return self._meters.used_s(test.meter, self.now_s) >= test.most_s
+        return test.past and self._meters.used_s(test.meter, self.now_s) >= test.most_s
 
     def _unsafe(self, test: MinutesTest) -> bool:
         """True if the job might need minutes that others have had, or may still have."""
         if not test.asks_s:
             return False
-        had_s = self._meters.used_s(test.meter, self.now_s)
+        had_s = self._meters.used_s(test.meter, self.now_s) if test.past else 0.0
         return had_s + self._meters.to_come_s(test.meter, self.now_s) + test.asks_s > test.most_s
 
 

@@ -7,8 +7,12 @@ from math import inf
 from slurm_ext.simulate.limits.held import Held, HeldLimits, LimitedJob
 from slurm_ext.simulate.limits.limit import (
     GROUP_MINUTES,
+    GROUP_WALL,
     JOB_MINUTES,
     JOBS,
+    METERED,
+    MINUTES,
+    RUNNING_MINUTES,
     SUBMITTED,
     SUMS,
     WALL,
@@ -33,12 +37,17 @@ class LimitTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinutesTest:
-    """Minutes of a TRES that are not used up: `asks_s` of them for a job that may use its limit."""
+    """Minutes that are not used up: `asks_s` of them for a job that may use its time limit.
+
+    `past`: those that jobs have had count; `ends`: a running job is ended once they are used up.
+    """
 
     meter: int
     most_s: float
     asks_s: float
     why: str
+    past: bool
+    ends: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +60,7 @@ class Claim:
     submitted: tuple[tuple[int, int], ...] = ()  # the same, from its submission to its end
     minutes: tuple[MinutesTest, ...] = ()
     metered: tuple[tuple[int, int], ...] = ()  # (meter, what it adds while it runs)
+    usage_factor: float = 1.0  # of the minutes that it uses
     never: str = ""
     most_s: float = inf
     too_long: str = ""
@@ -72,9 +82,9 @@ class ClaimBook:
     def claim(self, job: LimitedJob) -> Claim:
         """Return a job's claim. Raises KeyError where the site has no such QOS."""
         every = list(self._held.of(job))
-        counts = {JOBS: 1, SUBMITTED: 1, **dict(job.counts)}
-        sums = [one for one in every if one.limit[0] in SUMS and one.limit[0] != GROUP_MINUTES]
-        minutes = [one for one in every if one.limit[0] == GROUP_MINUTES]
+        counts = {JOBS: 1, SUBMITTED: 1, MINUTES: 1, **dict(job.counts)}
+        sums = [one for one in every if one.limit[0] in SUMS and one.limit[0] not in METERED]
+        minutes = [one for one in every if one.limit[0] in METERED]
         tests = [
             (
                 one,
@@ -97,18 +107,22 @@ class ClaimBook:
             submitted=tuple(add for one, add in adds if one.limit[1] == SUBMITTED),
             minutes=tuple(self._minutes(one, counts, job) for one in minutes if one.tests),
             metered=tuple((self._meter(one), one.adds(counts)) for one in minutes),
+            usage_factor=self._held.usage_factor(job),
             never=_never(every, counts),
             most_s=most_s,
             too_long=too_long,
         )
 
     def _minutes(self, one: Held, counts: Mapping[str, int], job: LimitedJob) -> MinutesTest:
-        asks_s = one.adds(counts) * job.limit_s if self._metering.safe else 0.0
+        column, safe = one.limit[0], self._metering.safe
+        asks = column == RUNNING_MINUTES or (column == GROUP_MINUTES and safe)
         return MinutesTest(
             meter=self._meter(one),
             most_s=one.value * 60,
-            asks_s=asks_s,
+            asks_s=one.adds(counts) * job.limit_s if asks else 0.0,
             why=f"{ENDED}: {one.label}",
+            past=column != RUNNING_MINUTES,
+            ends=column == GROUP_WALL or (column == GROUP_MINUTES and not safe),
         )
 
     def _longest(self, every: Sequence[Held], counts: Mapping[str, int]) -> tuple[float, str]:
@@ -124,6 +138,8 @@ class ClaimBook:
 
     def _is_whole(self, one: Held) -> bool:
         """True for minutes that a job may not ask for even if nobody had used any."""
+        if one.limit[0] == RUNNING_MINUTES:
+            return True
         return one.limit[0] == GROUP_MINUTES and (self._metering.safe or one.refuses)
 
     def _counter(self, one: Held) -> int:
@@ -147,7 +163,7 @@ def _above(every: Sequence[Held], counts: Mapping[str, int]) -> Iterator[str]:
         if not one.tests or one.limit == WALL or column == JOB_MINUTES:
             continue
         needs = one.adds(counts)
-        if column == GROUP_MINUTES:
+        if column in METERED:
             if not one.value:
                 yield why(one)
         elif needs < one.value if column == "MinTRES" else needs > one.value:

@@ -94,6 +94,10 @@ class HeldLimits:
                 )
         yield from self._of_association(job, force, refuses)
 
+    def usage_factor(self, job: LimitedJob) -> float:
+        """UsageFactor of the job's own QOS; its partition's does not count."""
+        return self._table.qos[job.qos].usage_factor if self._table and job.qos else 1.0
+
     def _of_association(
         self, job: LimitedJob, force: Mapping[Limit, Qos], refuses: bool
     ) -> Iterator[Held]:

@@ -8,6 +8,8 @@
 | MaxJobs | an account or a user | run, of each user |
 | GrpSubmit, MaxSubmitPU, MaxSubmitPA, MaxSubmit | the same | run or wait: sbatch refuses one more |
 | GrpTRESMins | as GrpTRES | have run: minutes of a TRES, which decay as fair share does |
+| GrpWall | as GrpTRES | have run: minutes, which decay alike |
+| GrpTRESRunMins | as GrpTRES | run: minutes of a TRES that their time limits leave them |
 
 MaxTRES, MinTRES, MaxTRESMins and MaxWall are of each job. Of TRES are counted cpu, gres/gpu and
 gres/gpu:MODEL, the last one for jobs that ask for the model.
@@ -17,10 +19,15 @@ from collections.abc import Mapping
 from typing import Protocol
 
 JOBS, SUBMITTED, SECONDS = "jobs", "submitted", "seconds"  # counted beside the names of TRES
+MINUTES = "minutes"
 GROUP_MINUTES, JOB_MINUTES = "GrpTRESMins", "MaxTRESMins"
+RUNNING_MINUTES, GROUP_WALL = "GrpTRESRunMins", "GrpWall"
+METERED = (GROUP_MINUTES, RUNNING_MINUTES, GROUP_WALL)  # sums of minutes
 SUMS: Mapping[str, str | None] = {
     "GrpTRES": None,
     GROUP_MINUTES: None,
+    RUNNING_MINUTES: None,
+    GROUP_WALL: MINUTES,
     "MaxTRESPU": None,
     "MaxTRESPA": None,
     "GrpJobs": JOBS,
@@ -61,6 +68,8 @@ def written(limit: Limit, value: float) -> str:
     column, counted = limit
     if counted == SECONDS:
         return f"{column}={value / 60:g} minutes"
+    if counted == MINUTES:
+        return f"{column}={value:g} minutes"
     return (
         f"{column}={value:g}" if counted in (JOBS, SUBMITTED) else f"{column}={counted}={value:g}"
     )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from slurm_ext.core.units import parse_minutes, parse_tres
-from slurm_ext.simulate.limits.limit import OF_A_JOB, SUMS, WALL, Limit
+from slurm_ext.simulate.limits.limit import MINUTES, OF_A_JOB, SUMS, WALL, Limit
 
 LONG = {
     "GrpSubmitJobs": "GrpSubmit",
@@ -24,8 +24,9 @@ LONG = {
 }
 """Other names of columns, those of dumps among them."""
 
-NOTHING: Mapping[str, tuple[float, ...]] = {"GraceTime": (0,), "UsageFactor": (1,)}
+NOTHING: Mapping[str, tuple[float, ...]] = {"GraceTime": (0,)}
 _COUNTED = re.compile(r"cpu|gres/gpu(:.+)?")
+_FACTOR = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _NUMBER = re.compile(r"[0-9]{1,12}(\.0{1,9})?")
 
 
@@ -44,6 +45,8 @@ def _limits(told: Mapping[str, str]) -> Iterator[tuple[Limit, int]]:
     for column, text in told.items():
         if column == WALL[0]:
             yield WALL, seconds(column, text)
+        elif SUMS.get(column) == MINUTES:
+            yield (column, MINUTES), seconds(column, text) // 60
         elif counted := SUMS.get(column):
             yield (column, counted), number(column, text)
         elif column in SUMS or column in OF_A_JOB:
@@ -75,6 +78,13 @@ def _tres(column: str, text: str) -> list[tuple[str, str]]:
         return list(parse_tres(text).items())
     except ValueError as error:
         raise ValueError(f"{column}: {error}") from None
+
+
+def factor(column: str, text: str) -> float:
+    """A number from 0 on. Raises ValueError, naming the column."""
+    if not _FACTOR.fullmatch(text):
+        raise ValueError(f"{column} is {text[:40]!r}: expected a number from 0 on")
+    return float(text)
 
 
 def number(what: str, text: str) -> int:

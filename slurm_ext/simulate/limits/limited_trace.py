@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import isnan
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.simulate.limits.budgets import Budgets
 from slurm_ext.simulate.limits.claims import Claim, ClaimBook
 from slurm_ext.simulate.limits.held import HeldLimits, LimitedJob
-from slurm_ext.simulate.limits.limit import GROUP_MINUTES
+from slurm_ext.simulate.limits.limit import GROUP_MINUTES, RUNNING_MINUTES
 from slurm_ext.simulate.limits.site_limits import Limits
 from slurm_ext.simulate.trace.columns import Column, Trace
 
@@ -73,6 +74,7 @@ def named(jobs: Sequence[str]) -> str:
 
 def _jobs(trace: Trace, limits: Limits) -> Iterator[LimitedJob]:
     asks = limits.metering.safe and limits.counts(GROUP_MINUTES)
+    asks = asks or limits.counts(RUNNING_MINUTES)
     for place in range(len(trace)):
         model = trace.gpu_types[trace.gpu_type[place]]
         gpus, cpus = int(trace.gpus[place]), int(trace.cpus[place])
@@ -80,11 +82,12 @@ def _jobs(trace: Trace, limits: Limits) -> Iterator[LimitedJob]:
         if model and not limits.cpus:
             counts[f"gres/gpu:{model}"] = gpus
         limit_s = float(trace.limit_s[place])
+        limit_s = float(trace.duration_s[place]) if isnan(limit_s) else limit_s
         yield LimitedJob(
             qos=trace.qoses[trace.qos[place]],
             partition=trace.vcs[trace.vc[place]],
             user=trace.users[trace.user[place]],
             account=trace.accounts[trace.account[place]],
             counts=tuple(counts.items()),
-            limit_s=limit_s if asks and limit_s > 0 else 0.0,
+            limit_s=limit_s if asks else 0.0,
         )

@@ -30,9 +30,14 @@ class MinuteMeters:
         self._held = [0] * len(half_lives_s)  # TRES of running jobs
         self._until = [0.0] * len(half_lives_s)  # sum of TRES x the ends of their time limits
 
-    def hold(self, meter: int, adds: int, until_s: float, now_s: float) -> None:
-        """So much of the TRES more is in use from now on, until a time limit; less if negative."""
-        self._used[meter].hold(adds, now_s)
+    def hold(
+        self, meter: int, adds: int, until_s: float, now_s: float, factor: float = 1.0
+    ) -> None:
+        """So much of the TRES more is in use from now on, until a time limit; less if negative.
+
+        `factor`: of what counts as used, as UsageFactor has it; time limits count in full.
+        """
+        self._used[meter].hold(adds * factor, now_s)
         self._held[meter] += adds
         self._until[meter] += adds * until_s
 

@@ -19,6 +19,7 @@ class Qos:
     each: Mapping[Limit, float] = field(default_factory=dict)
     preempts: frozenset[str] = frozenset()  # QOS whose jobs give way
     preempt_mode: str = ""  # what becomes of its own ones then; empty: as PreemptMode of slurm.conf
+    usage_factor: float = 1.0  # of the minutes that its jobs use
     exempt_s: float | None = None  # how long they run before; None: PreemptExemptTime of slurm.conf
     left_out: tuple[str, ...] = ()
 
@@ -49,8 +50,12 @@ class QosTable:
 
     def priorities(self) -> dict[str, float]:
         """Priority of each over the highest, as priority/multifactor takes them."""
-        most = max((one.priority for one in self.qos.values()), default=0.0) or 1.0
-        return {name: one.priority / most for name, one in self.qos.items()}
+        most = max((qos.priority for qos in self.qos.values()), default=0.0) or 1.0
+        return {name: qos.priority / most for name, qos in self.qos.items()}
+
+    def usage_factors(self) -> dict[str, float]:
+        """UsageFactor of each."""
+        return {name: qos.usage_factor for name, qos in self.qos.items()}
 
 
 def in_force(qos: tuple[Qos, ...]) -> dict[Limit, Qos]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from slurm_ext.simulate.limits.limit import SUMS
 from slurm_ext.simulate.limits.limit_values import (
     columns_that_say,
+    factor,
     left_out,
     limits_of,
     number,
@@ -20,6 +21,7 @@ ELSEWHERE = (
     "Preempt",
     "PreemptMode",
     "PreemptExemptTime",
+    "UsageFactor",
 )
 REPLAYED_FLAGS = {DENY, OVER_PARTITION, NO_DECAY}
 OF_CLUSTER = "cluster"  # PreemptMode: as slurm.conf has it
@@ -40,6 +42,7 @@ def qos_of(name: str, values: Mapping[str, str]) -> Qos:
         each={limit: value for limit, value in limits.items() if limit[0] not in SUMS},
         preempts=_words(told.get("Preempt", "")),
         preempt_mode="" if mode == OF_CLUSTER else mode,
+        usage_factor=factor("UsageFactor", told.get("UsageFactor", "1")),
         exempt_s=None if exempt is None else seconds("PreemptExemptTime", exempt),
         left_out=(*left_out(told, ELSEWHERE), *unknown),
     )

@@ -39,11 +39,15 @@ class Multifactor:
 
     def on_start(self, job: Job, now_s: float) -> None:
         """Count the job's GPUs as in use."""
-        self._usage[job.account, job.user].hold(job.gpus, now_s)
+        self._usage[job.account, job.user].hold(self._counted(job), now_s)
 
     def on_end(self, job: Job, now_s: float) -> None:
         """Count them as given back."""
-        self._usage[job.account, job.user].hold(-job.gpus, now_s)
+        self._usage[job.account, job.user].hold(-self._counted(job), now_s)
+
+    def _counted(self, job: Job) -> float:
+        """Count the job's GPUs as the UsageFactor of its QOS has them."""
+        return job.gpus * self._conf.usage_factors.get(job.qos, 1.0)
 
     def keys(self, jobs: WaitingJobs) -> Floats:
         """The priorities, the highest first."""

@@ -37,6 +37,7 @@ class PriorityConf:
     favours_small: bool = False
     partitions: Mapping[str, Partition] = field(default_factory=dict)
     qos: Mapping[str, float] = field(default_factory=dict)  # priorities over the highest
+    usage_factors: Mapping[str, float] = field(default_factory=dict)  # of QOS, 1 where not there
     left_out: tuple[str, ...] = ()
 
 

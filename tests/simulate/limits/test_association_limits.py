@@ -144,3 +144,37 @@ def test_a_qos_whose_minutes_never_decay_is_closed_for_good(tmp_path: Path) -> N
         qos = {"GrpTRESMins": "gres/gpu=60", "Flags": flags}
         outcome = replayed(site_trace(rows, "aa"), site(tmp_path, {}, qos))
         assert (1 in outcome.unfinished) == waits
+
+
+def test_running_jobs_may_not_need_more_minutes_than_a_limit(tmp_path: Path) -> None:
+    """GrpTRESRunMins: what time limits leave to those who run; what is used up counts no more."""
+    rows = [(0.0, 600.0, 2), (0.0, 60.0, 2), (0.0, 60.0, 1), (0.0, 60.0, 8)]
+    trace = replace(site_trace(rows, "abbb"), limit_s=np.array([1200.0, 900.0, 600.0, 3600.0]))
+    some = site(tmp_path, {"x": ":GrpTRESRunMins=gres/gpu=50"}, half_life_s=0.0)
+    # 40 minutes are reserved, 30 more would be too many, 10 more fit; from second 300 on 30 do not.
+    outcome = replayed(LimitedTrace(with_usual(trace, some), some).within(), some)
+    assert outcome.start_s.tolist() == [0, 600, 0]
+    why = "would wait for ever: GrpTRESRunMins=gres/gpu=50 of account x (job 3)"
+    assert LimitedTrace(with_usual(trace, some), some).within().repairs == {why: 1}
+
+
+def test_an_accounts_wall_time_is_used_up(tmp_path: Path) -> None:
+    """GrpWall counts each job's minutes, however large it is, and ends those who run."""
+    rows = [(0.0, 10 * HOUR, 4), (0.0, 10 * HOUR, 1), (HOUR, 60.0, 1), (HOUR, 60.0, 1)]
+    some = site(tmp_path, {"x": ":GrpWall=60"}, half_life_s=0.0)
+    outcome = replayed(site_trace(rows, "abbc", account="xxxy"), some)
+    assert outcome.end_s[:2].tolist() == [HOUR / 2, HOUR / 2]
+    assert outcome.unfinished[0] == "ended: GrpWall=60 minutes of account x"
+    assert "still waited" in outcome.unfinished[2]
+    assert outcome.start_s[3] == HOUR
+
+
+@pytest.mark.parametrize(("factor", "end_s"), [("0.5", 2 * HOUR), ("2.0", HOUR / 2)])
+def test_a_qos_counts_minutes_by_its_usage_factor(
+    tmp_path: Path, factor: str, end_s: float
+) -> None:
+    """UsageFactor of the job's QOS, in the sums of its account, too."""
+    limits = {"x": ":GrpTRESMins=gres/gpu=60"}
+    some = site(tmp_path, limits, {"UsageFactor": factor}, half_life_s=0.0)
+    outcome = replayed(site_trace([(0.0, 10 * HOUR, 1)], "a"), some)
+    assert outcome.end_s.tolist() == [end_s]

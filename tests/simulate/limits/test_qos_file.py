@@ -36,7 +36,8 @@ def test_a_dump_is_read(tmp_path: Path) -> None:
         flags=frozenset({"denyonlimit", "noreserve"}),
         sums={("MaxJobsPU", "jobs"): 2, ("GrpTRES", "gres/gpu"): 4},
         each={("MaxWall", "seconds"): 5400},
-        left_out=("GrpTRES mem", "UsageFactor", "flag noreserve"),
+        usage_factor=0.5,
+        left_out=("GrpTRES mem", "flag noreserve"),
     )
     assert table.usual_of("physics", "ann") == "normal"
     assert table.usual_of("physics", "ben") == "short"
@@ -72,7 +73,8 @@ REAL = {
         },
         each={("MaxTRES", "gres/gpu"): 2, ("MinTRES", "cpu"): 1},
         preempts=frozenset({"short"}),
-        left_out=("GraceTime", "GrpTRES mem", "UsageFactor"),
+        usage_factor=0.5,
+        left_out=("GraceTime", "GrpTRES mem"),
     ),
 }
 
