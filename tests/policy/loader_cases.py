@@ -10,7 +10,8 @@ from slurm_ext.core.records import (
     Shape,
     ShapeLimits,
 )
-from slurm_ext.model.throughput.estimate import estimate, predict
+from slurm_ext.model.throughput.estimate import estimate
+from slurm_ext.model.throughput.shape_predictor import predict
 
 NODE = ShapeLimits(max_cpus_per_task=8, node_cores=8)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.records import Interval, Level, Prediction, Shape, ShapeLimits
-from slurm_ext.model.throughput.estimate import ShapePredictor
+from slurm_ext.model.throughput.shape_predictor import ShapePredictor
 from slurm_ext.policy.loader import core_counts, most_workers, worker_counts
 from slurm_ext.policy.max_and_knee import NEAR, peak
 from tests.builders import STARVED, estimate_of

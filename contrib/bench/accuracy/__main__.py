@@ -23,7 +23,8 @@ from contrib.bench.common import program
 from contrib.bench.curve.loaders import can_confine, confined
 from slurm_ext.core.loader_run import loader_run
 from slurm_ext.core.records import Level, LoaderRun, Prediction
-from slurm_ext.model.throughput.estimate import core_predictor, estimate
+from slurm_ext.model.throughput.estimate import estimate
+from slurm_ext.model.throughput.shape_predictor import core_predictor
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "job_templates" / "examples"

@@ -10,7 +10,8 @@ from typing import Any
 from slurm_ext.core.loader_run import loader_run
 from slurm_ext.core.records import Level, LoaderRun
 from slurm_ext.model.throughput.curve import Point
-from slurm_ext.model.throughput.estimate import Estimate, estimate, point_at
+from slurm_ext.model.throughput.estimate import Estimate, estimate
+from slurm_ext.model.throughput.shape_predictor import point_at
 
 EXPOSED, BUSY = 0.15, 0.60
 

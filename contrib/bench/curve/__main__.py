@@ -36,7 +36,8 @@ from contrib.bench.curve.loaders import (
     quietest,
 )
 from slurm_ext.core.records import Level, LoaderRun
-from slurm_ext.model.throughput.estimate import core_predictor, estimate
+from slurm_ext.model.throughput.estimate import estimate
+from slurm_ext.model.throughput.shape_predictor import core_predictor
 
 DATA_BOUND = 0.9  # of the accelerator's rate: below it the data is what was waited for
 COVERED = (0.88, 0.92)

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from slurm_ext.core.records import Elsewhere, Interval, LoaderRun, Prediction, Shape
 
 if TYPE_CHECKING:  # imported with the first evidence
-    from slurm_ext.model.throughput.estimate import Estimate, ShapePredictor
+    from slurm_ext.model.throughput.estimate import Estimate
+    from slurm_ext.model.throughput.shape_predictor import ShapePredictor
 
 Shapes = tuple[Sequence[int], Sequence[int]]  # each of the CPUs with each number of workers
 START_S = 0.02  # of a worker, where no run of the job started one: forking a process with torch
@@ -148,7 +149,7 @@ def whole_run_predictor(
     whole: WholeRun,
 ) -> WholeRunPredictor:
     """The predictor of jobs that rest on these runs; the rest as of WholeRunPredictor."""
-    from slurm_ext.model.throughput.estimate import ShapePredictor
+    from slurm_ext.model.throughput.shape_predictor import ShapePredictor
 
     steady = ShapePredictor(estimated, node_cores=node_cores, processes=whole.per_task)
     return WholeRunPredictor(steady, whole, node_cores, widths)

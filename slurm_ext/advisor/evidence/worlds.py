@@ -66,7 +66,7 @@ class Crowd:
 
         `factor`, `beside`: of the widths of intervals on cores of its own, and on crowded ones.
         """
-        from slurm_ext.model.throughput.estimate import OTHERS_SD
+        from slurm_ext.model.throughput.spread import OTHERS_SD
 
         alone = own.samples_per_s
         bounds = own.interval.widened(alone, 1 / factor)

@@ -24,9 +24,10 @@ from slurm_ext.model.scaling.multi_gpu_estimate import (
     measurement_of,
 )
 from slurm_ext.model.throughput.bottleneck import BottleneckSigns, diagnose
-from slurm_ext.model.throughput.estimate import Estimate, core_predictor, estimate
+from slurm_ext.model.throughput.estimate import Estimate, estimate
 from slurm_ext.model.throughput.evidence_checks import usable_runs, why_no_estimate
 from slurm_ext.model.throughput.inversion import LogNormal
+from slurm_ext.model.throughput.shape_predictor import core_predictor
 from slurm_ext.policy.node_shapes import NodeType, RatedShape
 
 if TYPE_CHECKING:

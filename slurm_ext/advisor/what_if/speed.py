@@ -22,8 +22,9 @@ from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.core.units import MIB
 from slurm_ext.model.scaling.multi_gpu_estimate import gpus_and_nodes, measurement_of
 from slurm_ext.model.throughput.bottleneck import BottleneckSigns, diagnose
-from slurm_ext.model.throughput.estimate import Estimate, core_predictor, estimate
+from slurm_ext.model.throughput.estimate import Estimate, estimate
 from slurm_ext.model.throughput.evidence_checks import usable_runs, why_no_estimate
+from slurm_ext.model.throughput.shape_predictor import core_predictor
 
 if TYPE_CHECKING:
     from slurm_ext.model.scaling.family import Family
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 WIDEST_RATIO = 9.0  # of an interval's ends: wider than a factor of three either way says nothing
 # Log sd for each doubling of the GPUs beyond those that runs had: how their loaders share storage,
-# nobody has seen. Of the size of model/throughput/estimate.py's doubt for each doubling of workers.
+# nobody has seen. Of the size of model/throughput/spread.py's doubt for each doubling of workers.
 DOUBLING_SD = 0.05
 _OWN = (Level.SCRIPT_ARGS, Level.SCRIPT, Level.USER_NAME)
 

@@ -5,7 +5,8 @@ from math import exp
 
 from slurm_ext.control.allocator.measure import WorkerBounds
 from slurm_ext.core.records import Level, LoaderRun, Prediction
-from slurm_ext.model.throughput.estimate import Estimate, Prior, core_predictor, estimate
+from slurm_ext.model.throughput.estimate import Estimate, Prior, estimate
+from slurm_ext.model.throughput.shape_predictor import core_predictor
 from slurm_ext.policy.allocator.operating_points import OperatingPoint, operating_points
 
 FEWER = (3, 1)  # newest windows

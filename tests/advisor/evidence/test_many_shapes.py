@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from slurm_ext.advisor.evidence.whole_run import WholeRun, WholeRunPredictor
 from slurm_ext.core.records import Level, LoaderRun, Shape
-from slurm_ext.model.throughput.estimate import ShapePredictor, estimate
+from slurm_ext.model.throughput.estimate import estimate
+from slurm_ext.model.throughput.shape_predictor import ShapePredictor
 from tests.builders import STARVED
 
 CPUS, WORKERS = (1, 2, 3, 8, 20), (1, 2, 7, 16, 64, 80)

@@ -7,7 +7,8 @@ import pytest
 from slurm_ext.advisor.evidence.whole_run import WholeRun
 from slurm_ext.advisor.evidence.worlds import FULL, worlds_of
 from slurm_ext.core.records import Decision, Prediction, Shape
-from slurm_ext.model.throughput.estimate import Estimate, predict
+from slurm_ext.model.throughput.estimate import Estimate
+from slurm_ext.model.throughput.shape_predictor import predict
 from tests.builders import STARVED, estimate_of
 
 QUIET = replace(STARVED, fetch_queued_s=0.0, step_queued_s=0.0, main_queued_s=0.0)

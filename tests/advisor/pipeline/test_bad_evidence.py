@@ -11,8 +11,9 @@ from slurm_ext.advisor.pipeline.decide import DecisionContext, decide
 from slurm_ext.core.records import Level, LoaderRun, Shape, Submission
 from slurm_ext.core.settings.document import parse
 from slurm_ext.core.unsupported_loader import CLAUSES, UnsupportedLoader
-from slurm_ext.model.throughput.estimate import estimate, predict
+from slurm_ext.model.throughput.estimate import estimate
 from slurm_ext.model.throughput.evidence_checks import inconsistency, why_no_estimate
+from slurm_ext.model.throughput.shape_predictor import predict
 from tests.builders import STARVED as RUN
 
 SETTINGS = parse('[site]\nmode = "act"\n[policy]\nmin_runs = 1\n', "test")

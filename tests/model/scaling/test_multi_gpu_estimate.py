@@ -7,7 +7,8 @@ import pytest
 from slurm_ext.core.records import Level, LoaderRun, Shape
 from slurm_ext.model.scaling.model import ScalingMeasurement, ScalingModel, TrainingConfig, fit
 from slurm_ext.model.scaling.multi_gpu_estimate import RankEstimate, RankGroup, estimate_rank
-from slurm_ext.model.throughput.estimate import Estimate, estimate, predict
+from slurm_ext.model.throughput.estimate import Estimate, estimate
+from slurm_ext.model.throughput.shape_predictor import predict
 
 RUN = LoaderRun(
     samples_per_s=400,

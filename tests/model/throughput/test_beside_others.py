@@ -7,8 +7,9 @@ import pytest
 from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
 from slurm_ext.core.stalls.own_queue import waited
 from slurm_ext.model.throughput.curve import Curve, at, at_beside
-from slurm_ext.model.throughput.estimate import Estimate, ShapePredictor, estimate, predict
+from slurm_ext.model.throughput.estimate import Estimate, estimate
 from slurm_ext.model.throughput.inversion import invert
+from slurm_ext.model.throughput.shape_predictor import ShapePredictor, predict
 from slurm_ext.model.throughput.surroundings import LAST, CrowdedShares, others, others_of
 from slurm_ext.policy.loader import decide
 from tests.builders import alone

@@ -6,8 +6,9 @@ from math import exp
 import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
-from slurm_ext.model.throughput.estimate import Estimate, ShapePredictor, estimate, predict
+from slurm_ext.model.throughput.estimate import Estimate, estimate
 from slurm_ext.model.throughput.inversion import invert
+from slurm_ext.model.throughput.shape_predictor import ShapePredictor, predict
 from slurm_ext.model.throughput.storage import ceiling
 from slurm_ext.policy.loader import decide
 

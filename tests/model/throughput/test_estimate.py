@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from slurm_ext.core.records import Level, LoaderRun, Prediction, Shape
 from slurm_ext.model.throughput.calibration import FEWEST, CalibrationPoint, interval_factor
 from slurm_ext.model.throughput.curve import START_S, START_S_PER_WORKER
-from slurm_ext.model.throughput.estimate import Estimate, Prior, core_predictor, estimate, predict
+from slurm_ext.model.throughput.estimate import Estimate, Prior, estimate
 from slurm_ext.model.throughput.inversion import LogNormal
+from slurm_ext.model.throughput.shape_predictor import core_predictor, predict
 from slurm_ext.model.throughput.storage import ceiling
 from tests.builders import STARVED as RUN
 
@@ -245,8 +246,8 @@ def test_a_few_outcomes_change_nothing() -> None:
 def test_predicting_needs_no_numpy() -> None:
     """The submit path and `dlqueue predict` start without numpy, torch or sqlite."""
     code = (
-        "import sys, slurm_ext.model.throughput.estimate, slurm_ext.model.throughput.artifact;"
-        "import slurm_ext.policy.loader;"
+        "import sys, slurm_ext.model.throughput.shape_predictor;"
+        "import slurm_ext.model.throughput.artifact, slurm_ext.policy.loader;"
         "print([m for m in ('numpy', 'torch', 'sqlite3', 'asyncio') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.records import Level, LoaderRun
-from slurm_ext.model.throughput.estimate import Estimate, core_predictor, estimate
+from slurm_ext.model.throughput.estimate import Estimate, estimate
 from slurm_ext.model.throughput.estimate_codec import MAX_CHARS, read, write
+from slurm_ext.model.throughput.shape_predictor import core_predictor
 
 RUN = LoaderRun(
     samples_per_s=180.0,

@@ -9,25 +9,25 @@ from slurm_ext.core.records import Level, LoaderRun, Shape
 from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.throughput.curve import RECEIVE_S, SLICE_S
 from slurm_ext.model.throughput.estimate import (
-    BALANCE_SD,
-    CONTENTION_SD,
     ENOUGH_RUNS,
-    FRACTION_SD,
-    MODEL_SD,
     MOST_RUNS,
-    PER_CORE_DOUBLING_SD,
-    PER_DOUBLING_SD,
-    SERIAL_SD,
     WIDEST_LOG_SD,
     Estimate,
     Prior,
-    core_predictor,
     estimate,
-    point_at,
-    predict,
 )
 from slurm_ext.model.throughput.inversion import LogNormal, invert
 from slurm_ext.model.throughput.receiving import UNSEEN
+from slurm_ext.model.throughput.shape_predictor import core_predictor, point_at, predict
+from slurm_ext.model.throughput.spread import (
+    BALANCE_SD,
+    CONTENTION_SD,
+    FRACTION_SD,
+    MODEL_SD,
+    PER_CORE_DOUBLING_SD,
+    PER_DOUBLING_SD,
+    SERIAL_SD,
+)
 
 RUN = LoaderRun(
     samples_per_s=97.0,

@@ -9,14 +9,10 @@ import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape
 from slurm_ext.model.throughput.curve import FREE_S_PER_BYTE, RECEIVE_S, SEND_S_PER_BYTE, Curve, at
-from slurm_ext.model.throughput.estimate import (
-    EFFICIENCY,
-    MODEL_SD,
-    STEPS_SPREAD,
-    estimate,
-    predict,
-)
+from slurm_ext.model.throughput.estimate import EFFICIENCY, STEPS_SPREAD, estimate
 from slurm_ext.model.throughput.pooling import SPREAD
+from slurm_ext.model.throughput.shape_predictor import predict
+from slurm_ext.model.throughput.spread import MODEL_SD
 
 TRAININGS = 300
 KNOWN_AT = ((1, 4), (2, 4), (4, 2), (2, 2), (1, 2), (3, 4), (4, 4), (6, 4))  # workers, cores

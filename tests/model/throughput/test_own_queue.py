@@ -15,7 +15,8 @@ from slurm_ext.core.stalls.own_queue import (
     queued_s,
     waited_for_others,
 )
-from slurm_ext.model.throughput.estimate import estimate, predict
+from slurm_ext.model.throughput.estimate import estimate
+from slurm_ext.model.throughput.shape_predictor import predict
 from tests.model.throughput.test_beside_others import RUN, met
 
 CORES = st.one_of(st.integers(1, 8).map(float), st.floats(0.1, 8))

@@ -6,8 +6,9 @@ import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
 from slurm_ext.model.throughput.curve import Curve, at, step_s
-from slurm_ext.model.throughput.estimate import Estimate, ShapePredictor, estimate, predict
+from slurm_ext.model.throughput.estimate import Estimate, estimate
 from slurm_ext.model.throughput.estimate_codec import CELLS, MAX_CHARS, STEP_CELLS, read, write
+from slurm_ext.model.throughput.shape_predictor import ShapePredictor, predict
 from slurm_ext.policy.loader import decide
 from tests.builders import alone
 

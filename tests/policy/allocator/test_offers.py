@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
-from slurm_ext.model.throughput.estimate import ShapePredictor, estimate
+from slurm_ext.model.throughput.estimate import estimate
+from slurm_ext.model.throughput.shape_predictor import ShapePredictor
 from slurm_ext.policy.allocator.operating_points import (
     fault,
     operating_points,

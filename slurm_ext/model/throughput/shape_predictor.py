@@ -1,0 +1,136 @@
+"""Predicts a training's throughput at any shape from its estimated curve.
+
+Pure; numpy is imported where many shapes are asked at once, or cores were crowded.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import ceil, exp, inf, log
+from typing import Any
+
+from slurm_ext.core.records import Elsewhere, Interval, Prediction, Shape
+from slurm_ext.core.stats import NORMAL_90
+from slurm_ext.model.floats import FLOATS
+from slurm_ext.model.throughput.curve import Curve, Point, at
+from slurm_ext.model.throughput.estimate import Estimate, curve_of
+from slurm_ext.model.throughput.spread import crowded_spread, log_sd
+from slurm_ext.model.throughput.surroundings import CrowdedShares
+
+
+def predict(
+    estimate: Estimate, shape: Shape, *, node_cores: int | None = None, factor: float = 1.0
+) -> Prediction:
+    """Throughput of `shape` with its 90 % interval.
+
+    `node_cores`: cores the machine really has; `factor`: of the interval's width, from
+    `calibration.interval_factor`.
+    """
+    return ShapePredictor(estimate, node_cores=node_cores, factor=factor)(shape)
+
+
+class ShapePredictor:
+    """Predictions of one estimate: of a shape in full, of many at once as two figures each.
+
+    Where the last runs' cores were crowded, the next one's will be: the rate is that beside as many
+    processes. What cores of its own would give stands beside it where other jobs have to be among
+    those; else the interval reaches up to that.
+    """
+
+    def __init__(
+        self,
+        estimate: Estimate,
+        *,
+        node_cores: int | None = None,
+        factor: float = 1.0,
+        processes: int = 1,
+    ) -> None:
+        """As of `predict`; `processes` of a task share its cores."""
+        self._known, self._curve, self._factor = estimate, curve_of(estimate), factor
+        self._node_cores, self._processes = node_cores or inf, processes
+        self._left = (
+            CrowdedShares(self._curve, estimate.others, estimate.seen) if estimate.others else None
+        )
+
+    def __call__(self, shape: Shape) -> Prediction:
+        """The prediction of one shape."""
+        estimate, cores = self._known, min(shape.cpus_per_task, self._node_cores) / self._processes
+        alone = _predict(estimate, self._curve, cores, self._factor, shape)
+        if self._left is None:
+            return alone
+        crowded = _beside(alone, self._left(shape.num_workers, cores), self._factor)
+        if estimate.by_other_jobs:
+            return replace(crowded, elsewhere=elsewhere(alone, crowded=False))
+        low = crowded.interval.low
+        return replace(crowded, interval=replace(alone.interval, low=low))
+
+    @property
+    def crowded(self) -> bool:
+        """True if its rates are those beside other jobs."""
+        return self._left is not None and self._known.by_other_jobs
+
+    def ends(self, cpus: Any, workers: Any) -> tuple[Any, Any]:
+        """Rates and lower bounds: arrays, a row for each of `cpus`, of `workers` above zero."""
+        import numpy as np  # the allocator of a node asks for single shapes alone
+
+        many: Any = np
+        curve = replace(self._curve, arithmetic=many)
+        cores = np.minimum(cpus, self._node_cores)[:, None] / self._processes
+        point = at(curve, workers, cores)
+        rate = point.samples_per_s
+        spread = NORMAL_90 * self._factor * log_sd(self._known, many, point, workers, cores)
+        if self._left is not None:
+            share = self._left.of_many(workers, cores)
+            rate, spread = rate * share, crowded_spread(many, spread, share, self._factor)
+        return rate, rate * np.exp(-spread)
+
+
+def _beside(quiet: Prediction, share: float, factor: float) -> Prediction:
+    """The prediction with so much of its rate left on crowded cores."""
+    spread = crowded_spread(FLOATS, log(quiet.samples_per_s / quiet.interval.low), share, factor)
+    rate = quiet.samples_per_s * share
+    limited = quiet.bottleneck in ("accelerator", "step")
+    return replace(
+        quiet,
+        samples_per_s=rate,
+        interval=Interval(rate * exp(-spread), rate * exp(spread)),
+        bottleneck="cores" if limited else quiet.bottleneck,
+    )
+
+
+def elsewhere(prediction: Prediction, *, crowded: bool) -> Elsewhere:
+    """A prediction's rate, as the one of another world."""
+    return Elsewhere(prediction.samples_per_s, prediction.interval, crowded)
+
+
+def core_predictor(
+    estimate: Estimate, *, factor: float = 1.0
+) -> Callable[[float, int], Prediction]:
+    """Return `predict` for any cores of its own, fractions included, and workers."""
+    curve = curve_of(estimate)
+
+    def at_cores(cores: float, workers: int) -> Prediction:
+        shape = Shape(cpus_per_task=max(1, ceil(cores)), num_workers=workers)
+        return _predict(estimate, curve, cores, factor, shape)
+
+    return at_cores
+
+
+def point_at(estimate: Estimate, workers: int, cores: float) -> Point:
+    """Return the point of the estimated curve."""
+    return at(curve_of(estimate), workers, cores)
+
+
+def _predict(
+    estimate: Estimate, curve: Curve, cores: float, factor: float, shape: Shape
+) -> Prediction:
+    point = at(curve, shape.num_workers, cores)
+    spread = NORMAL_90 * factor * log_sd(estimate, FLOATS, point, shape.num_workers, cores)
+    rate = point.samples_per_s
+    return Prediction(
+        shape=shape,
+        samples_per_s=rate,
+        interval=Interval(rate * exp(-spread), rate * exp(spread)),
+        bottleneck=point.limit,
+        level=estimate.level,
+        runs=estimate.runs,
+    )
