@@ -7,7 +7,6 @@ those of options that only seed, name or place a run.
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from hashlib import blake2b
 
 from slurm_ext.core.errors import WireError
 from slurm_ext.core.records import Level, Submission
@@ -57,7 +56,10 @@ def keys_of(job: Submission) -> Mapping[Level, int]:
     A script that is not seen whole has no key, since what follows may be anything.
     A user without a name has the number: nobody else's jobs are alike then.
     """
-    # Their expressions are compiled at import, which a login node that asks need not wait for.
+    # Expressions are compiled at import, and OpenSSL is loaded with hashlib, for which a login node
+    # that only asks need not wait.
+    from hashlib import blake2b
+
     from slurm_ext.core.commands.programs import programs
     from slurm_ext.core.commands.words import in_one_line, same_work
 
@@ -94,7 +96,7 @@ def record_keys(
     user: str | None, job_name: str | None, account: str | None = None, kind: int | None = None
 ) -> dict[Level, int]:
     """The keys that need no script: of a run record, and of its program's `kind` where known."""
-    keys = {Level.CLUSTER: _CLUSTER_KEY}
+    keys = {Level.CLUSTER: _cluster_key()}
     for level, owner in ((Level.OWN_KIND, user), (Level.ACCOUNT_KIND, account)):
         if owner and kind is not None:
             keys[level] = _key(level, [_raw(str(kind)), _raw(owner)])
@@ -123,6 +125,8 @@ def job_signature(keys: Mapping[Level, int]) -> str | None:
 
 def _key(level: Level, raws: Sequence[bytes]) -> int:
     """Hash of a level's parts, each behind its size, so that none runs into the next."""
+    from hashlib import blake2b
+
     sized = [b""] * (2 * len(raws))
     sized[::2] = map(_PREFIXES.__getitem__, map(len, raws))
     sized[1::2] = raws
@@ -130,4 +134,6 @@ def _key(level: Level, raws: Sequence[bytes]) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") - _SIGNED
 
 
-_CLUSTER_KEY = _key(Level.CLUSTER, ())
+@lru_cache(maxsize=1)
+def _cluster_key() -> int:
+    return _key(Level.CLUSTER, ())

@@ -54,15 +54,13 @@ class AdvisorAddresses:
     @cached_property
     def _slurm(self) -> Mapping[str, str]:
         """Slurm's configuration; empty on a machine that belongs to no cluster."""
-        import shutil
-
         from slurm_ext.core.settings.slurm_conf import slurm_conf
-        from slurm_ext.core.settings.slurm_place import slurm_bin
+        from slurm_ext.core.settings.slurm_place import command_path, slurm_bin
 
         settings = self.settings
         if slurm_conf(settings) is None and not CONFIGLESS.exists():
             return {}
-        if not shutil.which("scontrol", path=slurm_bin(settings) or None):
+        if not command_path("scontrol", slurm_bin(settings)):
             return {}
         from slurm_ext.slurm import CommandClient
 

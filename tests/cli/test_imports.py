@@ -204,7 +204,7 @@ def test_predict_brings_nothing_heavy_along(tmp_path: Path) -> None:
     config = tmp_path / "dlqueue.toml"
     config.write_text(f'[paths]\nstate_dir = "{tmp_path}"\nsocket = "{tmp_path}/none"\n')
     found = brought(tmp_path, "predict", str(tmp_path / "job.sh"), "--config", str(config))
-    unwanted = HEAVY - {"argparse", "dataclasses", "datetime", "hashlib", "inspect", "pathlib"}
+    unwanted = HEAVY - {"argparse", "dataclasses", "datetime", "inspect", "pathlib"} | {"shutil"}
     assert not found & (unwanted - {"tomllib", "typing", "urllib.parse"})
     assert not foreign(found)
     assert len(ours(found)) <= MOST_OF_PREDICT

@@ -1,6 +1,5 @@
 """Slurm's own refusal of a script: an unknown option, a partition, too many CPUs."""
 
-import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,9 @@ PATIENCE_S = 3.0  # slurmctld answers in milliseconds, or is busy with more than
 def refusal_of(settings: "Settings", script: str, args: Sequence[str]) -> str | None:
     """Slurm's reason, from `sbatch --test-only`; None: none, or no Slurm could be asked."""
     from slurm_ext.core.settings.slurm_conf import slurm_conf
-    from slurm_ext.core.settings.slurm_place import slurm_bin
+    from slurm_ext.core.settings.slurm_place import command_path, slurm_bin
 
-    if not shutil.which("sbatch", path=slurm_bin(settings) or None):
+    if not command_path("sbatch", slurm_bin(settings)):
         return None
     if slurm_conf(settings) is None:
         return None
