@@ -97,6 +97,8 @@ def _refused(model: nn.Module, trusted: tuple[type, ...]) -> Iterator[tuple[str,
 
 def _objection(module: nn.Module) -> str | None:
     kind = type(module)
+    if module._compiled_call_impl is not None:  # noqa: SLF001  # torch's only mark of compile()
+        return "it is compiled: what is divided runs as written"
     own: list[torch.Tensor] = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
     if any("DTensor" in (type(t).__name__, type(t.data).__name__) for t in own):
         return "DTensor convolves slabs without their neighbours, which is wrong"
@@ -109,10 +111,11 @@ def _objection(module: nn.Module) -> str | None:
     return None if [*module.children()] else "unknown; `trusted` if it works voxel by voxel"
 
 
+@torch._disable_dynamo  # type: ignore[untyped-decorator]  # noqa: SLF001  # torch.compiler.disable imports all of dynamo
 def _pass(
     model: nn.Module, forward: Any, layouts: Layouts, guard: CallWatch, *args: Any, **kwargs: Any
 ) -> Any:
-    """The model's forward, watched."""
+    """The model's forward, watched; torch.compile leaves it as it is."""
     inputs: list[torch.Tensor] = [*tensors((args, kwargs))]
     if any(type(t).__name__ == "DTensor" for t in inputs):
         raise SpatialError("a DTensor: give each rank its slab as a plain tensor")

@@ -16,6 +16,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from slurm_ext.spatial.calls.arguments import Call, tensors
+from slurm_ext.spatial.calls.harmless import OF_FIRST
 from slurm_ext.spatial.calls.objections import objection
 from slurm_ext.spatial.geometry.errors import SpatialError
 
@@ -51,7 +52,8 @@ class CallWatch(TorchFunctionMode):
         if self.rests:
             return func(*args, **named)
         call = Call(getattr(func, "__name__", str(func)), args, named, self.space)
-        marks = {id(tensor): getattr(tensor, MARK, None) for tensor in call.tensors}
+        inputs = call.tensors[: 1 if call.name in OF_FIRST else None]
+        marks = {id(tensor): getattr(tensor, MARK, None) for tensor in inputs}
         slabs = [key for key, mark in marks.items() if mark == SLAB]
         if slabs and (why := objection(call, slabs)):
             raise SpatialError(

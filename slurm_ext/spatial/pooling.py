@@ -22,6 +22,8 @@ from slurm_ext.spatial.geometry.window import KernelWindow
 from slurm_ext.spatial.halo import folded, grown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from slurm_ext.spatial.collectives import Layout
     from slurm_ext.spatial.geometry.window import Edge
     from slurm_ext.spatial.mesh import Mesh
@@ -49,7 +51,7 @@ def average_pool(layer: AveragePool, mesh: Mesh, x: torch.Tensor, layout: Layout
     if len(layout) == 3 and any(map(lt, map(sum, layout), sizes["kernel_size"])):
         raise SpatialError("its windows are larger than the volume, which torch refuses in 3-D")
     call = partial(getattr(functional, f"avg_pool{len(layout)}d"), **sizes)
-    y: torch.Tensor = _AveragePool.apply(x, edges, mesh, call)  # type: ignore[no-untyped-call]  # torch's
+    y = linear(x, edges, mesh, call)
     if layer.count_include_pad or not any(_each(layer.padding, len(layout))):
         return y
     with torch.no_grad():
@@ -105,8 +107,8 @@ class _MaxPool(torch.autograd.Function):
         return folded(wide, ctx.edges, ctx.mesh), None, None, None
 
 
-class _AveragePool(torch.autograd.Function):
-    """Linear: the gradient of any slab will do."""
+class _Linear(torch.autograd.Function):
+    """The gradient of any slab will do, so that none is kept."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, edges: Any, mesh: Any, call: Any) -> torch.Tensor:
@@ -122,6 +124,14 @@ class _AveragePool(torch.autograd.Function):
             any_slab = grad.new_empty(ctx.sizes).requires_grad_()
             (wide,) = torch.autograd.grad(ctx.call(any_slab), any_slab, grad)
         return folded(wide, ctx.edges, ctx.mesh), None, None, None
+
+
+def linear(
+    x: torch.Tensor, edges: Sequence[Edge], mesh: Mesh, call: Callable[[torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
+    """`call`, a linear function, of the slab with its halo."""
+    y: torch.Tensor = _Linear.apply(x, edges, mesh, call)  # type: ignore[no-untyped-call]  # torch's
+    return y
 
 
 def pool_windows(layer: Any, count: int) -> list[KernelWindow]:

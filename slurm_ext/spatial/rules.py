@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from slurm_ext.spatial import convolution, norms, pooling
+from slurm_ext.spatial import convolution, norms, pooling, upsampling
 from slurm_ext.spatial.convolution import serial
 from slurm_ext.spatial.geometry.errors import SpatialError
 
@@ -31,13 +31,6 @@ def _by_channel(layer: Any, _mesh: Mesh, x: torch.Tensor, _layout: Layout) -> to
     return serial(layer, x)
 
 
-def _upsample(layer: nn.Upsample, _mesh: Mesh, x: torch.Tensor, _layout: Layout) -> torch.Tensor:
-    factors = layer.scale_factor if isinstance(layer.scale_factor, tuple) else (layer.scale_factor,)
-    if layer.mode != "nearest" or any(f is None or f != int(f) for f in factors):
-        raise SpatialError("only nearest neighbours by a whole factor are divided")
-    return serial(layer, x)
-
-
 RULES: dict[type, Any] = {
     **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), convolution.convolve),
     **dict.fromkeys(
@@ -55,7 +48,7 @@ RULES: dict[type, Any] = {
     **dict.fromkeys((nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d), norms.instance_norm),
     nn.Flatten: pooling.flatten,
     **dict.fromkeys((nn.Linear, nn.LayerNorm, nn.Unflatten), _wants_features),
-    nn.Upsample: _upsample,
+    nn.Upsample: upsampling.upsample,
     **dict.fromkeys((nn.Softmax, nn.LogSoftmax, nn.GLU), _by_channel),
     **dict.fromkeys(
         (nn.CELU, nn.ELU, nn.GELU, nn.Hardshrink, nn.Hardsigmoid, nn.Hardswish, nn.Hardtanh),

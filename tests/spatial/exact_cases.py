@@ -50,6 +50,7 @@ def layers() -> Iterator[tuple[str, Layer]]:
     yield "group norm", lambda: nn.GroupNorm(2, 2)
     yield "group norm, no affine", lambda: nn.GroupNorm(1, 2, affine=False)
     yield "upsample", lambda: nn.Upsample(scale_factor=2)
+    yield "upsample, linear", lambda: nn.Upsample(scale_factor=(1, 2, 3), mode="trilinear")
     yield (
         "tail",
         lambda: nn.Sequential(

@@ -25,6 +25,9 @@ REFUSED = {
     "one without gradients": "ranks call the model in different ways",
     "second input": "slabs that do not fit together",
     "divided twice": "it is divided already, by 1 x 4x1x1",
+    "coordinates": "model (Coordinates) calls add: with a tensor of (1, 1, 4, 1, 1)",
+    "compiled": "0 (Conv3d): it is compiled",
+    "corners": "0 (Upsample): only nearest neighbours, and linear without align_corners",
     "overlap": "overlap: 0, x: no convolution of this model",
     "dtensor": "a DTensor: give each rank its slab",
 }
@@ -36,9 +39,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return results_of("tests.spatial.training_cases", 4, tmp_path_factory.mktemp("world"))
 
 
-@pytest.mark.parametrize("case", ["two_by_two", "curve", "overlap", "accumulation", "resume"])
+@pytest.mark.parametrize(
+    "case", ["two_by_two", "curve", "overlap", "compiled", "accumulation", "resume"]
+)
 def test_training_is_the_serial_one(results: Results, case: str) -> None:
-    """Losses and gradients: data and space together, with overlap, accumulated, resumed."""
+    """Losses and gradients: data and space together, overlapped, compiled, accumulated, resumed."""
     assert max(results[f"case_{case}"]) < 1e-10
 
 

@@ -116,6 +116,15 @@ def case_overlap(_folder: Path) -> float:
     return max(abs(a - b) for a, b in zip(serial, divided, strict=True))
 
 
+def case_compiled(_folder: Path) -> float:
+    """A divided model that torch.compile is given runs as it would without."""
+    mesh, x = Mesh(1, (4, 1, 1)), samples(0)[0]
+    model = torch.compile(parallelise(network(), mesh), backend="eager")
+    with torch.no_grad():
+        serial: torch.Tensor = network()(x)
+        return float((model(mesh.part(x)) - mesh.part(serial)).abs().max())
+
+
 def case_accumulation(_folder: Path) -> float:
     """Gradients of two halves, added up without a sync in between, against serial ones."""
     mesh, plain = Mesh(1, (4, 1, 1)), network()
@@ -211,6 +220,19 @@ class MeanOverSpace(nn.Module):
         return y - y.mean((2, 3, 4), keepdim=True)
 
 
+class Coordinates(nn.Module):
+    """Adds numbers along the slab, where those along the volume are meant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv3d(1, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of the type of `x`, but no slab of a volume."""
+        y: torch.Tensor = self.layer(x)
+        return y + torch.linspace(0, 1, x.shape[2]).view(1, 1, -1, 1, 1).to(x)
+
+
 class Sum(nn.Module):
     """Of two inputs."""
 
@@ -253,6 +275,11 @@ def case_refused(_folder: Path) -> dict[str, str]:
         "mesh": refusal(lambda: Mesh(3, (1, 1, 1))),
         "loss": refusal(lambda: GlobalLoss(nn.KLDivLoss(), mesh)),
         "own forward": refusal(lambda: check(MeanOverSpace(), torch.randn(1, 1, 8, 4, 4), mesh)),
+        "coordinates": refusal(lambda: parallelise(Coordinates(), mesh)(x)),
+        "compiled": refusal(lambda: parallelise(_compiled(), mesh)),
+        "corners": refusal(
+            run(nn.Upsample(scale_factor=2, mode="trilinear", align_corners=True), (4, 4, 4))
+        ),
         "overlap": refusal(lambda: parallelise(nn.Sequential(nn.ReLU()), mesh, overlap=["0", "x"])),
         "dtensor": refusal(_dtensor),
         "trusted wrongly": refusal(
@@ -276,6 +303,12 @@ def case_refused(_folder: Path) -> dict[str, str]:
         ),
         "divided twice": refusal(lambda: parallelise(parallelise(nn.ReLU(), mesh), mesh)),
     }
+
+
+def _compiled() -> nn.Module:
+    model = nn.Sequential(nn.Conv3d(1, 1, 1), nn.ReLU())
+    model[0].compile(backend="eager")
+    return model
 
 
 def _dtensor() -> None:

@@ -28,6 +28,7 @@ POINTWISE = _names(
     " __and__ __or__ __xor__ __invert__"
 )
 NOT_POINTWISE = _names("equal rrelu")
+OF_FIRST = _names("to type_as")  # a second tensor lends its type alone
 
 
 @cache
