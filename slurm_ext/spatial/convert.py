@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import nn
+from torch._compile import _disable_dynamo
 
 from slurm_ext.spatial import convolution, norms
 from slurm_ext.spatial.calls.arguments import tensors
@@ -111,7 +112,7 @@ def _objection(module: nn.Module) -> str | None:
     return None if [*module.children()] else "unknown; `trusted` if it works voxel by voxel"
 
 
-@torch._disable_dynamo  # type: ignore[untyped-decorator]  # noqa: SLF001  # torch.compiler.disable imports all of dynamo
+@_disable_dynamo  # torch.compiler.disable imports all of dynamo
 def _pass(
     model: nn.Module, forward: Any, layouts: Layouts, guard: CallWatch, *args: Any, **kwargs: Any
 ) -> Any:

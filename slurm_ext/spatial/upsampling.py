@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch.nn import functional
 
@@ -28,7 +28,7 @@ REACH = KernelWindow(4, 2, 1, 1, 1)  # a plane of each neighbour, whatever the f
 
 def upsample(layer: nn.Upsample, mesh: Mesh, x: torch.Tensor, layout: Layout) -> torch.Tensor:
     """The slab enlarged by whole factors; raises SpatialError for what depends on the volume."""
-    scale: object = layer.scale_factor
+    scale: Any = layer.scale_factor
     factors = [*scale] if isinstance(scale, tuple) else [scale] * len(layout)
     if any(factor is None or factor != int(factor) for factor in factors):
         raise SpatialError("only whole scale factors are divided")
