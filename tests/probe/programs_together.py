@@ -7,7 +7,6 @@ samples and the seconds from asking for its first batch to its last step.
 # ruff: noqa: D103 - written as jobs are, each named by what it does
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -74,8 +73,13 @@ def ranks(told: str) -> None:
 
 
 def uneven(told: str) -> None:
-    torch.distributed.init_process_group("gloo")
-    train(told, 960, epochs=1, late_s=0.04 * torch.distributed.get_rank())
+    import_all_of_torch()
+    ended_well(*[in_a_child(_uneven_rank, rank, told) for rank in range(2)])
+
+
+def _uneven_rank(rank: int, told: str) -> None:
+    _join(rank, told)
+    train(told, 960, epochs=1, late_s=0.04 * rank)
     torch.distributed.destroy_process_group()
 
 
@@ -85,10 +89,15 @@ def spawned(told: str) -> None:
 
 
 def _rank(rank: int, told: str) -> None:
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29617"}
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
+    _join(rank, told)
     train(told, 960)
     torch.distributed.destroy_process_group()
+
+
+def _join(rank: int, told: str) -> None:
+    """Meet the other rank at a file: a port could be another run's."""
+    where = f"file://{told}.ranks"
+    torch.distributed.init_process_group("gloo", init_method=where, rank=rank, world_size=2)
 
 
 def side_by_side(told: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -13,9 +14,9 @@ LIMIT_S = 300
 FORKED = ("-W", "ignore", "-m", "tests.probe.forked_ranks")
 
 
-def ran_ranks(module: str, word: Any, env: dict[str, str], port: int, count: int = 2) -> None:
+def ran_ranks(module: str, word: Any, env: dict[str, str], count: int = 2) -> None:
     """All ranks of a program, to their end; whatever they disagree on, none of them hangs."""
-    names = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    names = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
     with subprocess.Popen(
         [sys.executable, *FORKED, str(count), module, str(word)],
         env={**env, **names, "OMP_NUM_THREADS": "1"},
@@ -31,3 +32,10 @@ def ran_ranks(module: str, word: Any, env: dict[str, str], port: int, count: int
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(ranks.pid, signal.SIGKILL)
+
+
+def _free_port() -> int:
+    """A port that no other run has at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

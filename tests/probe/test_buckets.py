@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, environment: Environment) -
     path = tmp_path_factory.mktemp("bucketed")
     request = f"{signature_of(model(PROBED_LAYERS))}:2:16,32,64"
     env = environment(path / "run", DLQUEUE_BUCKETS=request)
-    ran_ranks("tests.probe.programs_bucketed", path / "told", env, 29631)
+    ran_ranks("tests.probe.programs_bucketed", path / "told", env)
     return path
 
 

@@ -40,7 +40,7 @@ Told = dict[str, list[dict[str, Any]]]
 def told(tmp_path_factory: pytest.TempPathFactory, environment: Environment) -> Told:
     """What both ranks did in each scenario of programs_confirmed.py."""
     path = tmp_path_factory.mktemp("confirmed") / "told"
-    ran_ranks("tests.probe.programs_confirmed", path, environment(None), 29633)
+    ran_ranks("tests.probe.programs_confirmed", path, environment(None))
     found: Told = json.loads(path.read_text(encoding="ascii"))
     return found
 

@@ -22,7 +22,7 @@ Launch = Callable[[Path, dict[str, str], int], None]
 
 def by_hand(folder: Path, env: dict[str, str], ranks: int) -> None:
     """Each rank as srun starts it."""
-    ran_ranks(PROGRAM, folder, env, 29635, ranks)
+    ran_ranks(PROGRAM, folder, env, ranks)
 
 
 def by_torchrun(folder: Path, env: dict[str, str], ranks: int) -> None:

@@ -14,7 +14,7 @@ from slurm_ext.core.trainings import Training, trainings
 from tests.probe.conftest import ROOT, Environment, Python
 
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "spool" / "v1.json").read_text(encoding="utf-8"))
-TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=29618")
+TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone")
 NEAR = 0.10  # the two clocks begin and end some steps apart
 Told = list[list[float]]
 
@@ -71,7 +71,7 @@ def test_ranks_wait_for_the_one_that_computes_longer(
     environment: Environment, python: Python, tmp_path: Path
 ) -> None:
     """Two ranks over gloo, by torch's own logger: rank 1 sleeps 40 ms longer in each step."""
-    done = trained(environment, python, tmp_path, *TORCHRUN, *TOGETHER, "uneven")
+    done = trained(environment, python, tmp_path, *TOGETHER, "uneven")
     said = [summary["communication"] for summary in done.summaries]
     assert [(one["backend"], one["per_step"]) for one in said] == [("gloo", 1.0)] * 2
     first, second = (set(one["iterations"]) for one in said)
