@@ -1,4 +1,4 @@
-"""What to do first about a step's parts: the largest one that can be removed. Pure."""
+"""Choice of what to do first about a step's parts: the largest one that can be removed. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
