@@ -45,6 +45,7 @@ above zero or the one figure 0, and cores.
 
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Any
 
 from slurm_ext.model.floats import FLOATS, Arithmetic
 
@@ -284,7 +285,7 @@ def _smooth_min(
     return lowest * total ** (-1 / sharpness), first / total, second / total, last / total
 
 
-def _power(share: float, sharpness: float) -> float:
+def _power(share: Any, sharpness: float) -> Any:
     """The share to this power; most are SHARPNESS, and five products cost arrays a fifth."""
     if sharpness is not SHARPNESS:
         return share**sharpness
