@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any, Callable, Iterator
 
-from .counters import applied, fetching, frameworks, steps
+from .counters import applied, backward, compiled, fetching, frameworks, steps
 from .counters.turns import Turns
 from .directive import Directive
 from .inspection import guarding
@@ -111,12 +111,13 @@ def _keep_threads(directive: Directive) -> None:
 
 def listen(optimizer: Any) -> None:
     """Counts the steps of every optimiser; `optimizer` is torch.optim.optimizer, just imported."""
-    steps.hook(optimizer, _count)
+    steps.hook(optimizer, _stepped)
+    compiled.follow_makers(optimizer.Optimizer)
 
 
 def differentiate(autograd: Any) -> None:
     """Counts backward passes, for programs without an optimiser; `autograd` is torch's module."""
-    steps.follow_passes(autograd, _passed)
+    backward.follow_passes(autograd, _passed)
 
 
 def follow_modes(modules: Any) -> None:
@@ -146,6 +147,11 @@ def _passed(now: float) -> None:
     if not _Process.turns.steps.total:
         _Process.turns.steps.passes.add(now)
         _write_if_due(now)
+
+
+def _stepped(optimiser: Any, now: float) -> None:
+    _Process.turns.unseen = None
+    _count(optimiser, now)
 
 
 def _count(optimiser: Any, now: float) -> None:

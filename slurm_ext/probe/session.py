@@ -237,7 +237,8 @@ class Session:
         self.turns.credit()
         rows = [meter.row() for meter in self.meters.all]
         clock = self.turns.steps
-        steps = clock.row() or (None if rows else clock.passes.row())
+        fed = sum([phase["batches"] for row in rows for phase in row["phases"] if phase["steps"]])
+        steps = clock.row(fed) or (None if rows else clock.passes.row())
         return {"optimizer": steps, "communication": clock.sync.row(), "loaders": rows}
 
     def finish(self) -> None:

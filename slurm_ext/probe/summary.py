@@ -17,9 +17,10 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
 - directive: num_workers and decision as the environment gave them
 - faults: what the probe itself failed at, one clause each; the job did not notice
 - optimizer: steps of the busiest optimiser, and wall_s from its first step to its latest, without
-  validations (a module in evaluation mode, and no step meanwhile); backward passes where neither
-  an optimiser nor a loader is; null: none was seen (a torch before 2.1, a compiled step, no
-  optimiser of torch's or Keras's)
+  validations (a module in evaluation mode, and no step meanwhile); where loaders do not feed them,
+  with the steps of optimisers that came before or after; backward passes where neither an
+  optimiser nor a loader is; null: none was seen (a torch before 2.1, a compiled step without a
+  loader, no optimiser of torch's or Keras's)
 - communication: the largest DistributedDataParallel's, by torch's own logger; null: none was timed.
   Means over steps passes that it timed (the first two are left out): forward_s, backward_s (its
   computing), comm_s (first bucket's start to last one's end), overlap_s (the part of it within

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from slurm_ext.core.findings.strands import total
 from slurm_ext.core.trainings import trainings
-from slurm_ext.probe.counters import steps
+from slurm_ext.probe.counters import backward
 from slurm_ext.probe.counters.steps import StepClock
 from slurm_ext.probe.counters.turns import Turns
 from slurm_ext.probe.passes.meters import Meters
@@ -198,8 +199,25 @@ for _ in range(29):
         weight -= 0.1 * weight.grad
 """
 
+IN_THREADS = """
+import threading, torch
 
-@pytest.mark.parametrize(("program", "count"), [(CHILD, 37), (BY_HAND, 29)])
+def trained():
+    weight = torch.nn.Parameter(torch.ones(1))
+    slow = weight * 1
+    slow.register_hook(lambda _: (both.wait(60), None)[1])
+    slow.sum().backward()
+
+both = threading.Barrier(2)
+threads = [threading.Thread(target=trained) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize(("program", "count"), [(CHILD, 37), (BY_HAND, 29), (IN_THREADS, 2)])
 def test_every_step_of_a_short_program_is_told(
     program: str, count: int, environment: Environment, python: Python, tmp_path: Path
 ) -> None:
@@ -214,11 +232,83 @@ def test_every_step_of_a_short_program_is_told(
     assert summary["finished"]
 
 
+COMPILED = """
+import torch
+from torch.utils.data import DataLoader
+
+net = torch.nn.Linear(4, 1)
+optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
+
+@torch.compile(backend="eager")
+def step(x):
+    net(x).sum().backward()
+    optimiser.step()
+
+for _ in range(3):
+    for x in DataLoader(torch.ones(96, 4), batch_size=8):
+        step(x)
+    for x in DataLoader(torch.ones(96, 4), batch_size=16):
+        net(x)
+"""
+
+
+def test_compiled_steps_are_those_of_their_batches(
+    environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """The optimiser within a graph tells nobody of its steps; a loader that evaluates has none."""
+    done = python(["-c", COMPILED], environment(tmp_path / "run"))
+    assert done.returncode == 0, done.stderr
+    (path,) = (tmp_path / "run").glob("summary-*.json")
+    summary = json.loads(path.read_text())
+    assert [total(loader, "steps") for loader in summary["loaders"]] == [36, 0]
+    assert (summary["optimizer"]["steps"], summary["faults"]) == (36, [])
+
+
+def test_a_loop_that_counts_its_batches_has_its_last_step_whole() -> None:
+    """It asks for no batch after the last one, whose step goes on when the optimiser is done."""
+    owner, turns = Sampled(), Turns(StepClock())
+    meter, optimiser = meter_of(owner), torch.optim.SGD([WEIGHT])
+    current = Pass(owner, meter)
+    meter.begin(current)
+    for number in range(10):
+        turns.to(current, 3.0 * number)
+        current.step_s += 2.0 if number else 0.0
+        current.last = 3.0 * number + 1
+        current.wait_s += 1.0
+        current.batches += 1
+        turns.count(optimiser, 3.0 * number + 1.5)
+    turns.credit()
+    assert current.totals()["wall_s"] == 30.0
+
+
+def test_steps_on_what_a_thread_read_ahead_are_in_its_time() -> None:
+    """Four of ten batches wait in a queue when the reader's pass ends, for a second each."""
+    owner, turns = Sampled(), Turns(StepClock())
+    meter, optimiser = meter_of(owner), torch.optim.SGD([WEIGHT])
+    current = Pass(owner, meter)
+    meter.begin(current)
+    for number in range(11):
+        turns.to(current, 0.6 * number)
+        current.wait_s += 0.6 if number else 0.0
+        current.batches += number < 10
+    reader = Thread(target=lambda: [turns.count(optimiser, 1.0 + n) for n in range(6)])
+    reader.start()
+    reader.join()
+    turns.credit()
+    current.last, current.over, current.ended_at = 0.0, True, 6.0
+    meter.end(current)
+    late = Thread(target=lambda: [turns.count(optimiser, 7.0 + n) for n in range(4)])
+    late.start()
+    late.join()
+    turns.credit()
+    assert total(meter.row(), "wall_s") == pytest.approx(6.0 + 4 * 0.6)
+
+
 def test_a_backward_pass_that_fails_is_none() -> None:
     """Its error is the program's own, and the next pass counts."""
     told: list[float] = []
     module = SimpleNamespace(backward=divmod)
-    steps.follow_passes(module, told.append)
+    backward.follow_passes(module, told.append)
     with pytest.raises(ZeroDivisionError):
         module.backward(1, 0)
     assert told == []

@@ -102,6 +102,41 @@ def test_optimizers_without_end_cost_no_memory() -> None:
     assert len(clock._of) == 16
 
 
+def test_optimizers_that_take_turns_are_one_clock() -> None:
+    """Layers that train one after the other: all steps are told, unless loaders feed them.
+
+    Inner loops, shorter than what goes on around them, are left out.
+    """
+    clock, around, layers = StepClock(), Optimiser(), [Optimiser() for _ in range(3)]
+    now = 0.0
+    for seconds, layer in enumerate(layers, 1):
+        for _ in range(21):
+            now += seconds
+            clock.count(layer, now)
+    assert clock.row() == {"steps": 63, "wall_s": 20.0 + 2 + 40 + 3 + 60}
+    assert clock.row(batches=63) == {"steps": 21, "wall_s": 20.0}
+    for _ in range(30):
+        now += 2.0
+        clock.count(around, now)
+        clock.count(Optimiser(), now + 1.0)
+    row = clock.row()
+    assert row is not None
+    assert row["steps"] == 63 + 30
+
+
+def test_optimizers_that_are_gone_stay_in_turn() -> None:
+    """Forty trials, of which sixteen are told apart at a time."""
+    clock = StepClock()
+    for trial in range(40):
+        optimiser = Optimiser()
+        for step in range(20):
+            clock.count(optimiser, 20.0 * trial + step)
+    row = clock.row()
+    assert row is not None
+    assert (row["steps"], row["wall_s"]) == (800, pytest.approx(799.0))
+    assert clock.row(batches=800) == {"steps": 20, "wall_s": 19.0}
+
+
 def test_a_torch_that_cannot_tell_compiling_is_not_listened_to() -> None:
     """Before 2.1, a hook could be traced into the user's compiled step."""
     heard: list[Any] = []

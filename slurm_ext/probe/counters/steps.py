@@ -5,46 +5,18 @@ from __future__ import annotations
 import functools
 import sys
 import time
-import weakref
 from typing import Any, Callable
 
 from ..stalls.gradient_sync import SyncTimes
+from .backward import Passes
 from .models import Models
+from .stretches import OptimiserSteps, Stretch, busiest, in_turn
 
 _MOST_OPTIMISERS = 16
 _FEWEST_BETWEEN = 16  # steps between two validations; what comes oftener is a part of the step
+_FED = 0.5  # batches to a step, from which on loaders set the pace
 _NONE = (0.0, 0.0)
 _PLAYING = ("gymnasium", "gym")  # their programs gather what they train on in evaluation mode
-
-
-class _Steps:
-    """Steps of one optimiser, when its first and its latest one were done, and of which model."""
-
-    __slots__ = ("aside_s", "first", "latest", "model", "of", "steps")
-
-    def __init__(self, optimiser: Any, model: int, now: float, aside_s: float) -> None:
-        self.of, self.model, self.aside_s = weakref.ref(optimiser), model, aside_s
-        self.steps, self.first, self.latest = 1, now, now
-
-
-class Passes:
-    """Backward passes of a program that moves its weights by hand."""
-
-    def __init__(self) -> None:
-        self.count, self._first, self._latest = 0, 0.0, 0.0
-
-    def add(self, now: float) -> None:
-        """One is over."""
-        self.count += 1
-        self._first, self._latest = self._first or now, now
-
-    def aside(self, seconds: float) -> None:
-        """Leave out a validation."""
-        self._first += seconds
-
-    def row(self) -> dict[str, float] | None:
-        """As StepClock's."""
-        return {"steps": self.count, "wall_s": self._latest - self._first} if self.count else None
 
 
 class StepClock:
@@ -56,8 +28,9 @@ class StepClock:
         self.due = 0.0  # when the summary is to be looked at; the clock is time.perf_counter
         self.sync = SyncTimes()
         self._numbers = Models()
-        self._of: dict[int, _Steps] = {}  # by id
-        self._gone: _Steps | None = None  # the busiest of those that made room
+        self._of: dict[int, OptimiserSteps] = {}  # by id
+        # Of those that made room: the busiest, and those that came one after the other.
+        self._gone: tuple[Stretch | None, Stretch | None] = None, None
         self._aside_s = 0.0  # validations so far
         self._aside_at = 0  # steps when the latest ended
         # Since when, at which steps, and with how much CPU of the process.
@@ -119,12 +92,12 @@ class StepClock:
     def _made(self) -> int:
         return self.total or self.passes.count
 
-    def _new(self, optimiser: Any, now: float) -> _Steps | None:
+    def _new(self, optimiser: Any, now: float) -> OptimiserSteps | None:
         """Count an optimiser from its first step on; None: there are too many."""
         self._make_room(id(optimiser))
         if len(self._of) >= _MOST_OPTIMISERS:
             return None
-        entry = _Steps(optimiser, self._model_of(optimiser), now, self._aside_s)
+        entry = OptimiserSteps(optimiser, self._model_of(optimiser), now, self._aside_s)
         self._of[id(optimiser)] = entry
         return entry
 
@@ -138,20 +111,22 @@ class StepClock:
         """Forget the former owner of this id, and where there is no room all that are gone."""
         full = len(self._of) >= _MOST_OPTIMISERS
         for other in [k for k, one in self._of.items() if k == key or (full and not one.of())]:
-            self._gone = _busier(self._gone, self._of.pop(other))
+            stretch, (former, chain) = self._of.pop(other).stretch(), self._gone
+            self._gone = busiest(former, stretch), in_turn(chain, stretch)
 
-    def row(self) -> dict[str, float] | None:
-        """Steps of the busiest optimiser, and the time from its first to its latest; None: none."""
-        busiest = self._gone
-        for entry in self._of.values():
-            busiest = _busier(busiest, entry)
-        if busiest is None:
+    def row(self, batches: int = 0) -> dict[str, float] | None:
+        """Steps of the busiest optimiser, and the time from its first to its latest; None: none.
+
+        Where loaders did not hand as many `batches` as feed them, those of optimisers that came
+        before it or after it are added: layers that train one after the other, trials.
+        """
+        stretches = [entry.stretch() for entry in list(self._of.values())]
+        whole = in_turn(self._gone[1], *stretches)
+        if whole is None or batches >= _FED * whole.steps:
+            whole = busiest(self._gone[0], *stretches)
+        if whole is None:
             return None
-        return {"steps": busiest.steps, "wall_s": busiest.latest - busiest.first}
-
-
-def _busier(one: _Steps | None, other: _Steps) -> _Steps:
-    return other if one is None or other.steps > one.steps else one
+        return {"steps": whole.steps, "wall_s": whole.wall_s}
 
 
 def hook(module: Any, count: Callable[[Any, float], None]) -> None:
@@ -174,28 +149,6 @@ def hook(module: Any, count: Callable[[Any, float], None]) -> None:
             pass
 
     module.register_optimizer_step_post_hook(after_step)
-
-
-def follow_passes(module: Any, passed: Callable[[float], None]) -> None:
-    """Call `passed(now)` after each backward pass, those within another one left out."""
-    original = module.backward
-    under_way: list[None] = []
-
-    @functools.wraps(original)
-    def backward(*args: Any, **named: Any) -> Any:
-        under_way.append(None)
-        try:
-            result = original(*args, **named)
-        finally:
-            under_way.pop()
-        try:
-            if not under_way:
-                passed(time.perf_counter())
-        except Exception:  # noqa: S110 - as above
-            pass
-        return result
-
-    module.backward = backward
 
 
 def follow_turns(kind: Any, turn: Callable[[bool, float], None]) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 from typing import Any, Callable
 
+from .compiled import UnseenSteps
 from .steps import StepClock
 
 READ_ELSEWHERE = "it is read by a thread of its own"
@@ -108,7 +109,7 @@ class Turn:
                     one.note_first(lately)
                 one.stepped_at = self._stepped_at
                 if one.over and one.steps:
-                    one.meter.finish(one)
+                    one.meter.finish(one, lately)
                 one.steps += lately
                 one.shared_steps += lately if self._beside else 0
                 one.elsewhere = one.elsewhere or self._elsewhere
@@ -125,11 +126,15 @@ class Turns:
         self.steps = steps
         # Called before a pass is credited with steps of these models.
         self.on_steps: Callable[[Any, set[int]], Any] | None = None
+        # As long as no optimiser told of a step.
+        self.unseen: UnseenSteps | None = UnseenSteps()
         self._of: dict[int, Turn] = {}  # by thread
         self._latest: Turn | None = None  # of the thread that asked last
 
     def to(self, current: Any, now: float) -> None:
         """`current` is asked for a batch by this thread."""
+        if self.unseen is not None:
+            self._count_unseen(now)
         self._latest = turn = self._here()
         turn.to(current, now)
 
@@ -142,6 +147,8 @@ class Turns:
 
     def leave(self, now: float) -> None:
         """This thread is about to ask another loader."""
+        if self.unseen is not None:
+            self._count_unseen(now)
         self._here().leave(now)
 
     def count(self, optimiser: Any, now: float) -> None:
@@ -151,6 +158,14 @@ class Turns:
         turn = latest if own is None or own.idle() else own
         if turn is not None:
             turn.step(model, turn is not own, now)
+
+    def _count_unseen(self, now: float) -> None:
+        """Count the steps made since the last batch by what torch.compile made of optimisers."""
+        try:
+            for optimiser in self.unseen.made() if self.unseen else ():
+                self.count(optimiser, now)
+        except Exception:  # optimisers of another kind
+            self.unseen = None
 
     def of_one_thread(self) -> bool:
         """True if no two threads train side by side."""

@@ -138,14 +138,20 @@ class Pass:
         stepped = [(lent, trains, without(part, before)) for lent, part in parts.items()]
         return [(False, False, before), *stepped] if before else stepped
 
-    def unfinished_s(self) -> float:
-        """The latest batch's step, as far as it is done: a loop that counts asks for no batch more.
+    def unfinished_s(self, late: int = 1) -> float:
+        """The latest batch's step: a loop that counts asks for no batch more.
 
-        At most a usual step: what goes on without batches is not of this pass.
+        At most a usual one, and after the pass's end as far as it is done: what goes on without
+        batches is not of this pass. A thread that reads ahead leaves batches for `late` steps.
         """
         since = self.last or self.ended_at
         so_far_s = self.stepped_at - since if since else 0.0
-        return max(0.0, min(so_far_s, self.step_s / max(1, self.batches - 1)))
+        if self.elsewhere:
+            usual_s = late * (self.wait_s + self.step_s) / max(1, self.batches)
+        else:
+            usual_s = self.step_s / max(1, self.batches - 1)
+            so_far_s = usual_s if self.last and so_far_s > 0 else so_far_s
+        return max(0.0, min(so_far_s, usual_s))
 
     def _samples(self, fetched: tuple[float, ...]) -> float:
         told = self.told.samples(self.batches) if self.counts_rows else None
@@ -281,9 +287,9 @@ class LoaderMeter:
             if self._lasting is None:
                 current.made.forget()
 
-    def finish(self, current: Pass) -> None:
-        """Add the step for which the pass's last batch waited at its end: loops read one ahead."""
-        seconds = current.unfinished_s() if current.ended_at else 0.0
+    def finish(self, current: Pass, late: int) -> None:
+        """Add steps for which the pass's last batches waited at its end: loops read ahead."""
+        seconds = current.unfinished_s(late) if current.ended_at else 0.0
         total = self._total_of(current) if seconds else None
         if total and total["wall_s"]:
             workers = seconds * total["workers"] / total["wall_s"]
