@@ -1,6 +1,6 @@
 """The list of programs, and the libraries that they need."""
 
-from contrib.bench.foreign.newcomers import LATEST_LIBRARIES, NEWCOMERS
+from contrib.bench.foreign.newcomers import LATECOMERS, LATEST_LIBRARIES, NEWCOMERS
 from contrib.bench.foreign.program import Program
 from contrib.bench.foreign.strangers import STRANGERS, THEIR_LIBRARIES
 
@@ -130,4 +130,5 @@ PROGRAMS = (
     Program("without_torch.keras_torch_loader", "keras"),
     *STRANGERS,
     *NEWCOMERS,
+    *LATECOMERS,
 )

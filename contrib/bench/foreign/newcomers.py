@@ -65,3 +65,13 @@ NEWCOMERS = (
     ),
     *(Program(f"newcomers.{name}", library) for name, library in _ON_LIBRARIES.items()),
 )
+
+_LATER = (
+    "greedy_layers replay_buffer diffusion_averaged loss_scaled early_stopped_stream"
+    " by_vmapped_gradients curriculum several_accumulated spawned_training"
+)
+
+LATECOMERS = (
+    *(Program(f"newcomers.latecomers.{name}") for name in _LATER.split()),
+    Program("newcomers.latecomers.hand_moved_threads", races=True),
+)
