@@ -1,4 +1,4 @@
-"""Steps of optimisers that torch.compile took into its graphs, where nobody is told of them.
+"""Steps of optimisers that torch.compile took into its graphs, where no hook runs.
 
 Every change in place moves a tensor's version. So a parameter tells, batch by batch, whether its
 optimiser stepped; several steps with one batch count as one.
