@@ -287,17 +287,21 @@ def test_steps_on_what_a_thread_read_ahead_are_in_its_time() -> None:
     meter, optimiser = meter_of(owner), torch.optim.SGD([WEIGHT])
     current = Pass(owner, meter)
     meter.begin(current)
+    def step_at(*times: float) -> None:
+        for at in times:
+            turns.count(optimiser, at)
+
     for number in range(11):
         turns.to(current, 0.6 * number)
         current.wait_s += 0.6 if number else 0.0
         current.batches += number < 10
-    reader = Thread(target=lambda: [turns.count(optimiser, 1.0 + n) for n in range(6)])
+    reader = Thread(target=step_at, args=range(1, 7))
     reader.start()
     reader.join()
     turns.credit()
     current.last, current.over, current.ended_at = 0.0, True, 6.0
     meter.end(current)
-    late = Thread(target=lambda: [turns.count(optimiser, 7.0 + n) for n in range(4)])
+    late = Thread(target=step_at, args=range(7, 11))
     late.start()
     late.join()
     turns.credit()
