@@ -33,28 +33,28 @@ _OF_TORCH = {
     "files": "memmap_rows tar_of_files",
 }
 _ON_LIBRARIES = {
-    "kits.fabric": "lightning",
-    "kits.forecasting": "lightning",
-    "kits.trainer_with_its_own_loss": "transformers",
-    "kits.accelerate_dispatched": "accelerate",
-    "kits.ignite_events": "ignite",
-    "kits.fastai_callbacks": "fastai",
-    "kits.monai_supervised": "monai",
-    "kits.opacus_private": "opacus",
-    "kits.poutyne_fit": "poutyne",
-    "kits.mmengine_runner": "mmengine",
-    "kits.tabnet": "pytorch_tabnet",
-    "files.h5py_rows": "h5py",
-    "files.lmdb_rows": "lmdb",
-    "files.zarr_rows": "zarr",
-    "files.formatted_datasets": "datasets",
-    "files.mosaic_streaming": "streaming",
-    "files.lightning_data": "litdata",
-    "functional.keras_train_step": "keras",
-    "functional.keras_by_hand": "keras",
-    "functional.flax_nnx": "flax",
-    "functional.flax_train_state": "flax",
-    "functional.equinox": "equinox",
+    "kits.prepared.fabric": "lightning",
+    "kits.lightning.forecasting": "lightning",
+    "kits.huggingface.with_its_own_loss": "transformers",
+    "kits.prepared.accelerate_dispatched": "accelerate",
+    "kits.ignite.events": "ignite",
+    "kits.fastai.one_cycle": "fastai",
+    "kits.ignite.monai": "monai",
+    "kits.prepared.opacus": "opacus",
+    "kits.fitting.poutyne": "poutyne",
+    "kits.openmmlab.runner": "mmengine",
+    "kits.fitting.tabnet": "pytorch_tabnet",
+    "newcomers.files.h5py_rows": "h5py",
+    "newcomers.files.lmdb_rows": "lmdb",
+    "newcomers.files.zarr_rows": "zarr",
+    "newcomers.files.formatted_datasets": "datasets",
+    "newcomers.files.mosaic_streaming": "streaming",
+    "newcomers.files.lightning_data": "litdata",
+    "newcomers.functional.keras_train_step": "keras",
+    "newcomers.functional.keras_by_hand": "keras",
+    "newcomers.functional.flax_nnx": "flax",
+    "newcomers.functional.flax_train_state": "flax",
+    "newcomers.functional.equinox": "equinox",
 }
 
 NEWCOMERS = (
@@ -63,7 +63,7 @@ NEWCOMERS = (
         for module, names in _OF_TORCH.items()
         for name in names.split()
     ),
-    *(Program(f"newcomers.{name}", library) for name, library in _ON_LIBRARIES.items()),
+    *(Program(name, library) for name, library in _ON_LIBRARIES.items()),
 )
 
 _LATER = (

@@ -3,7 +3,6 @@
 Models are small and begin at random, the words are numbers: nothing is fetched.
 """
 
-import contextlib
 import sys
 import tempfile
 import warnings
@@ -11,6 +10,7 @@ import warnings
 import torch
 
 from . import declare
+from .kits.huggingface import clock, quiet_arguments
 from .truth import Truth, same_each_time
 
 _WORDS = 60
@@ -45,18 +45,10 @@ def _language_model():
 
 def _clocked(kind, truth, rows=1):
     """The library's trainer, and a clock around its steps and epochs; a sample has so many rows."""
-    from transformers import TrainerCallback
-
-    class Clock(TrainerCallback):
-        def on_epoch_begin(self, *_args, **_named):
-            truth.begin()
-
-        def on_epoch_end(self, *_args, **_named):
-            truth.end()
 
     class Clocked(kind):
         def __init__(self, *args, **named):
-            super().__init__(*args, callbacks=[Clock()], **named)
+            super().__init__(*args, callbacks=[clock(truth)], **named)
 
         def training_step(self, model, inputs, *more):
             size = next(len(one) for one in inputs.values() if torch.is_tensor(one))
@@ -65,21 +57,6 @@ def _clocked(kind, truth, rows=1):
             return loss
 
     return Clocked
-
-
-@contextlib.contextmanager
-def _arguments(kind, **more):
-    usual = {
-        "num_train_epochs": 3,
-        "per_device_train_batch_size": 16,
-        "use_cpu": True,
-        "report_to": [],
-        "save_strategy": "no",
-        "logging_strategy": "no",
-        "disable_tqdm": True,
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        yield kind(output_dir=folder, **usual, **more)
 
 
 def peft_lora():
@@ -91,7 +68,7 @@ def peft_lora():
     config = LoraConfig(task_type=TaskType.CAUSAL_LM, r=4, target_modules=["c_attn"])
     net = get_peft_model(_language_model(), config)
     rows = [tokenizer(_text(index)) for index in range(300)]
-    with _arguments(TrainingArguments) as arguments:
+    with quiet_arguments(TrainingArguments) as arguments:
         _clocked(Trainer, truth)(
             net,
             arguments,
@@ -108,7 +85,7 @@ def trl_sft():
 
     truth = Truth()
     rows = Dataset.from_list([{"text": _text(index)} for index in range(300)])
-    with _arguments(SFTConfig, max_length=32) as arguments:
+    with quiet_arguments(SFTConfig, max_length=32) as arguments:
         trainer = _clocked(SFTTrainer, truth)(
             _language_model(), arguments, train_dataset=rows, processing_class=_tokenizer()
         )
@@ -126,7 +103,7 @@ def trl_dpo():
         {"prompt": _text(i), "chosen": " " + _text(i + 1), "rejected": " " + _text(i + 2)}
         for i in range(160)
     ]
-    with _arguments(DPOConfig, max_length=64) as arguments:
+    with quiet_arguments(DPOConfig, max_length=64) as arguments:
         trainer = _clocked(DPOTrainer, truth, rows=2)(
             _language_model(),
             ref_model=_language_model(),
@@ -163,7 +140,7 @@ def sentence_transformers():
 
     truth, net = Truth(), _embedder()
     pairs = [{"anchor": _text(i), "positive": _text(i + 77)} for i in range(300)]
-    with _arguments(SentenceTransformerTrainingArguments) as arguments:
+    with quiet_arguments(SentenceTransformerTrainingArguments) as arguments:
         trainer = _clocked(SentenceTransformerTrainer, truth)(
             model=net,
             args=arguments,

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's examples import it so
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from . import declare
 from .data import Images, model
@@ -162,6 +162,28 @@ def streamed_datasets():
             for batch in trainer.truth.batches(loader):
                 trainer.step(batch["x"], batch["y"])
     trainer.truth.tell()
+
+
+def cached_features():
+    """A frozen body's features are computed first, then a head is trained on them."""
+    same_each_time()
+    body, truth = torch.nn.Sequential(*model()[:3]), Truth()
+    with torch.no_grad():
+        pairs = [(body(x), y) for x, y in DataLoader(Images(600), batch_size=40)]
+    features = TensorDataset(torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs]))
+    head = torch.nn.Sequential(
+        torch.nn.Linear(392, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 10)
+    )
+    optimizer = torch.optim.SGD(head.parameters(), lr=1e-3)
+    for _ in range(40):
+        with truth.training():
+            for x, y in DataLoader(features, batch_size=32, shuffle=True):
+                loss = F.cross_entropy(head(x), y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                truth.trained(len(x), loss.item())
+    truth.tell()
 
 
 if __name__ == "__main__":

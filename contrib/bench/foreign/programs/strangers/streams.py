@@ -14,7 +14,6 @@ from torch.utils.data import DataLoader
 from contrib.bench.foreign.programs import declare
 from contrib.bench.foreign.programs.data import COST_S, Images
 from contrib.bench.foreign.programs.feeding import Trainer
-from contrib.bench.foreign.programs.truth import Truth
 
 _EPOCHS = 3
 
@@ -96,48 +95,6 @@ def datasets_from_files():
             rows.set_epoch(epoch)
             _fit(DataLoader(rows, batch_size=16, num_workers=1), 1, trainer)
     trainer.truth.tell()
-
-
-def trainer_on_a_stream():
-    """transformers' Trainer on a stream: steps at most, no epochs."""
-    from datasets import Dataset as Table
-    from transformers import Trainer as HuggingFace
-    from transformers import TrainerCallback
-
-    from contrib.bench.foreign.programs.data import model
-    from contrib.bench.foreign.programs.trainers import quiet_arguments
-
-    truth, images = Truth(), Images()
-
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = model()
-
-        def forward(self, x, labels):
-            loss = torch.nn.functional.cross_entropy(self.net(x), labels)
-            truth.trained(len(x), loss.item())
-            return {"loss": loss}
-
-    class Clock(TrainerCallback):
-        def on_train_begin(self, *_args, **_named):
-            truth.begin()
-
-        def on_train_end(self, *_args, **_named):
-            truth.end()
-
-    rows = Table.from_dict({"number": list(range(400))}).to_iterable_dataset(num_shards=2)
-    rows = rows.map(
-        lambda row: dict(zip(("x", "labels"), images[row["number"]], strict=True)),
-        remove_columns=["number"],
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        args = quiet_arguments(folder, max_steps=90)
-        torch.manual_seed(42)
-        HuggingFace(
-            Net(), args, train_dataset=rows.with_format("torch"), callbacks=[Clock()]
-        ).train()
-    truth.tell()
 
 
 def dali_like():
