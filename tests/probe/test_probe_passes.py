@@ -287,6 +287,7 @@ def test_steps_on_what_a_thread_read_ahead_are_in_its_time() -> None:
     meter, optimiser = meter_of(owner), torch.optim.SGD([WEIGHT])
     current = Pass(owner, meter)
     meter.begin(current)
+
     def step_at(*times: float) -> None:
         for at in times:
             turns.count(optimiser, at)
