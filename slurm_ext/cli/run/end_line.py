@@ -41,7 +41,6 @@ def end_line(number: int | None, document: dict[str, Any], advice: str | None) -
 
 def _parts(record: dict[str, Any]) -> Iterator[str]:
     from slurm_ext.advisor.own_runs.settled import workers_of
-    from slurm_ext.core.stalls.waited_share import waited_share
     from slurm_ext.questions.explain.probe import measured, probe_of
 
     probe = probe_of(record)
@@ -49,6 +48,8 @@ def _parts(record: dict[str, Any]) -> Iterator[str]:
     if not first.get("samples_per_s"):
         yield measured({"probe": probe})
         return
+    from slurm_ext.core.stalls.waited_share import waited_share
+
     workers = first["workers"]
     yield f"{first['samples_per_s']:.4g} samples/s with {workers} worker{'s' * (workers != 1)}"
     if first["ranks"] > 1:
