@@ -6,6 +6,7 @@ from slurm_ext.slurm.commands import CommandClient
 from slurm_ext.slurm.in_memory import MemoryClient
 from slurm_ext.slurm.records import (
     ENDED_STATES,
+    AccountedEnd,
     Accounting,
     Association,
     EnforcedLimits,
@@ -21,6 +22,7 @@ from slurm_ext.slurm.records import (
 
 __all__ = [
     "ENDED_STATES",
+    "AccountedEnd",
     "Accounting",
     "Association",
     "CommandClient",

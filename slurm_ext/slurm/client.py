@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from slurm_ext.slurm.records import (
+    AccountedEnd,
     Accounting,
     EnforcedLimits,
     JobInfo,
@@ -49,6 +50,10 @@ class SlurmClient(Protocol):
 
     def operators(self) -> frozenset[str]:
         """Return names of users whose AdminLevel is Operator or Administrator; none without."""
+        ...
+
+    def ends(self, job_ids: Sequence[int], since_s: float) -> tuple[AccountedEnd, ...]:
+        """List starts of these jobs that ran since then, by slurmdbd; none without it."""
         ...
 
     def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:

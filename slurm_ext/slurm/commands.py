@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from slurm_ext.core.errors import SlurmError
-from slurm_ext.slurm import accounting, enforced, job_json, listing
+from slurm_ext.slurm import accounting, ends, enforced, job_json, listing, sacct
 from slurm_ext.slurm.records import (
+    AccountedEnd,
     Accounting,
     EnforcedLimits,
     JobInfo,
@@ -93,6 +94,12 @@ class CommandClient:
             return frozenset()
         return self._read(accounting.read_operators, *_SHOW, "user", "format=User,AdminLevel")
 
+    def ends(self, job_ids: Sequence[int], since_s: float) -> tuple[AccountedEnd, ...]:
+        """List them by `sacct --duplicates`, if slurmdbd keeps accounts."""
+        if not job_ids or not accounting.by_slurmdbd(self.config()):
+            return ()
+        return self._read(ends.read, *ends.words(job_ids, since_s), env=sacct.CLOCK)
+
     def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:
         """Estimate the start by `sbatch --test-only`. Raises SlurmError if slurmctld is away."""
         argv = (*_TRIAL, *submission)
@@ -150,18 +157,20 @@ class CommandClient:
             names = f"NodeName={','.join(nodes)}"
             self._run("scontrol", "update", names, f"State={state.value}")
 
-    def _read(self, parse: Callable[[str], T], *argv: str) -> T:
+    def _read(
+        self, parse: Callable[[str], T], *argv: str, env: Mapping[str, str] | None = None
+    ) -> T:
         """Run the command and parse its output. Raises SlurmError where `parse` fails."""
-        text = self._run(*argv)
+        text = self._run(*argv, env=env)
         try:
             return parse(text)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             why = f"answered in a form that dlqueue does not know: {error!r}"
             raise SlurmError(" ".join(argv), 0, why) from None
 
-    def _run(self, *argv: str) -> str:
+    def _run(self, *argv: str, env: Mapping[str, str] | None = None) -> str:
         command = " ".join(argv)
-        done = self._finished(argv, command, self._timeout_s, self._env)
+        done = self._finished(argv, command, self._timeout_s, {**self._env, **(env or {})})
         if done.returncode != 0:
             raise SlurmError(command, done.returncode, done.stderr.decode(errors="replace"))
         # Job names are bytes in any encoding.

@@ -6,6 +6,7 @@ from typing import Any
 
 from slurm_ext.core.errors import SlurmError
 from slurm_ext.slurm.records import (
+    AccountedEnd,
     Accounting,
     EnforcedLimits,
     JobInfo,
@@ -30,6 +31,7 @@ class MemoryClient:
     known_accounting: Accounting | None = None
     known_limits: tuple[EnforcedLimits, ...] = ()
     known_operators: frozenset[str] = frozenset()
+    known_ends: tuple[AccountedEnd, ...] = ()
     known_scripts: Mapping[int, str] = field(default_factory=dict)
     asked: list[tuple[str, object, object]] = field(default_factory=list)  # in order
     obeys: bool = False
@@ -72,6 +74,12 @@ class MemoryClient:
     def operators(self) -> frozenset[str]:
         """Return `known_operators`."""
         return self.known_operators
+
+    def ends(self, job_ids: Sequence[int], since_s: float) -> tuple[AccountedEnd, ...]:
+        """Return those of `known_ends`, and note that they were asked for."""
+        self.asked.append(("ends", tuple(job_ids), None))
+        ends = (end for end in self.known_ends if end.job_id in job_ids)
+        return tuple(end for end in ends if (end.end_time_s or since_s) >= since_s)
 
     def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:  # noqa: ARG002 (nothing here takes time)
         """Return `known_start` of the submission."""

@@ -130,6 +130,17 @@ class PartitionInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccountedEnd:
+    """One start of a job, as slurmdbd has it; times are Unix seconds."""
+
+    job_id: int
+    user_id: int
+    state: str  # in Slurm's words
+    start_time_s: int
+    end_time_s: int | None  # None: it runs, for all that slurmdbd was told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeInfo:
     """One node as it is configured."""
 

@@ -11,7 +11,7 @@ from slurm_ext.core.errors import SlurmError
 DELIMITER = "\x1f"  # a job's name may hold any other sign that people can type
 WINDOW_S = 30 * 86400.0
 TIMEOUT_S = 600.0
-_CLOCK = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}  # local time repeats or skips an hour
+CLOCK = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}  # local time repeats or skips an hour
 
 
 def windows(since_s: float, until_s: float) -> list[tuple[float, float]]:
@@ -27,12 +27,12 @@ def ended(
     """Yield the fields of each job of the period, of all users. Raises SlurmError."""
     argv = ["sacct", "--allusers", "--allocations", "--parsable2", "--noheader"]
     argv += ["--delimiter", DELIMITER, "--format", ",".join(columns)]
-    argv += ["--starttime", _moment(since_s), "--endtime", _moment(until_s)]
+    argv += ["--starttime", moment(since_s), "--endtime", moment(until_s)]
     with TemporaryFile() as out, TemporaryFile() as errors:
         try:
             done = subprocess.run(
                 argv,
-                env={**(os.environ if env is None else env), **_CLOCK},
+                env={**(os.environ if env is None else env), **CLOCK},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=errors,
@@ -51,6 +51,6 @@ def ended(
             yield line.decode("utf-8", "surrogateescape").rstrip("\n").split(DELIMITER)
 
 
-def _moment(epoch_s: float) -> str:
+def moment(epoch_s: float) -> str:
     """Format a time for sacct: 22.05 does not take seconds since the epoch."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(epoch_s))

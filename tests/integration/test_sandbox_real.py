@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from slurm_ext.core.errors import SandboxError, SlurmError
 from slurm_ext.sandbox import Sandbox, SandboxSpec
 from slurm_ext.sandbox.control import MARK
 from slurm_ext.sandbox.processes import bearing
+from slurm_ext.slurm import CommandClient
 from tests.whole import until
 
 pytestmark = pytest.mark.slurm
@@ -145,12 +147,16 @@ def test_hooks_and_lua_are_wired_in(make_sandbox: MakeSandbox) -> None:
 
 
 def test_accounting_knows_the_job(make_sandbox: MakeSandbox) -> None:
-    """With slurmdbd, sacct tells name, state and exit code of an ended job."""
+    """With slurmdbd, sacct tells name, state and exit code of an ended job, and its times to us."""
     sandbox = make_sandbox(accounting=True)
     job, _ = sandbox.sbatch("--job-name=counted", "--wrap", "exit 3")
     assert sandbox.wait(job) == "FAILED"
     ask = ["sacct", "-X", "-n", "-P", "-j", str(job), "-o", "JobName,State,ExitCode"]
     until(lambda: sandbox.run(ask).stdout.strip() == "counted|FAILED|3:0", "sacct does not know")
+    (end,) = CommandClient(slurm_conf=str(sandbox.layout.slurm_conf)).ends([job], time.time() - 600)
+    assert (end.job_id, end.user_id, end.state) == (job, os.getuid(), "FAILED")
+    assert end.end_time_s is not None
+    assert time.time() - 600 < end.start_time_s <= end.end_time_s < time.time() + 1
     for daemon in ("slurmdbd", "mariadbd"):  # what they hold is there again
         sandbox.restart(daemon)
     until(lambda: "counted" in sandbox.run(ask, check=False).stdout, "accounting has forgotten")

@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from slurm_ext.advisor.history_writer.accounted_ends import ASK_EVERY_S, AccountedEnds
 from slurm_ext.advisor.history_writer.receive import Receiver, start_receiver
 from slurm_ext.advisor.history_writer.reconcile import Reconciler
 from slurm_ext.advisor.history_writer.retrain import Retrainer
+from slurm_ext.advisor.limits.rules import client_of
 from slurm_ext.advisor.pipeline.journal import journals
 from slurm_ext.core.errors import DlqueueError, HistoryError
 from slurm_ext.core.logs import set_up
@@ -85,6 +87,7 @@ class HistoryWriter:
             PeriodicTask("spool", 0.0, self.take_spool),
             PeriodicTask("moves", 0.0, self.take_moves),
             PeriodicTask("reconcile", settings["advisor.reconcile_s"], reconciler.reconcile),
+            PeriodicTask("ends", ASK_EVERY_S, AccountedEnds(client_of(settings)).ask),
             PeriodicTask("retention", RETENTION_EVERY_S, self.forget_old),
             PeriodicTask("retraining", 0.0, self._retrainer.look),
         )

@@ -25,6 +25,7 @@ _ENDED = {
 }
 _REASONS = {"TimeLimit": "TIMEOUT", "OutOfMemory": "OUT_OF_MEMORY", "NodeDown": "NODE_FAIL"}
 _SIGTERM = 15
+_SIGKILL = 9  # Slurm ends so what outlasts SIGTERM, the kernel what needs too much, a job itself
 _OOM_STATUS = 125  # what Slurm notes as the signal of a step that ran out of memory
 _NO_STATUS = 126  # low bits of Slurm's NO_VAL: it found a job missing, this run of it or the last
 
@@ -77,6 +78,8 @@ def _from_status(status: int | None, facts: Mapping[str, Any] | None) -> str:
     signal = status & 0x7F
     if signal == _OOM_STATUS:
         return "OUT_OF_MEMORY"
+    if signal == _SIGKILL and facts is None:
+        return "UNKNOWN"
     # Slurm gives a reason to what failed by itself, and none to what scancel ended.
     from_outside = facts["reason"] == "None" if facts else signal == _SIGTERM
     return "CANCELLED" if signal and from_outside else "FAILED"

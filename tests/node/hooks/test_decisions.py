@@ -29,7 +29,7 @@ def _facts(**told: Any) -> dict[str, Any]:
         (0, _facts(exit_code=9), "CANCELLED"),  # it did not end within KillWait
         (0, _facts(reason="NonZeroExitCode", exit_code=15), "FAILED"),
         (15, None, "CANCELLED"),
-        (9, None, "FAILED"),
+        (9, None, "UNKNOWN"),  # scancel, the time limit, the kernel or the job itself
         (0, _facts(reason="TimeLimit", exit_code=15), "TIMEOUT"),
         (0, _facts(restarts=1), "REQUEUED"),
         (9, _facts(reason="JobLaunchFailure", exit_code=9), "FAILED"),
