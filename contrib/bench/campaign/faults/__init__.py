@@ -4,8 +4,10 @@ from contrib.bench.campaign.faults import (
     advisor,
     daemons,
     disks,
+    epilogs,
     history,
     hooks,
+    hosts,
     migration,
     network,
     spool,
@@ -21,5 +23,7 @@ FAULTS: tuple[Fault, ...] = (
     *network.FAULTS,
     *daemons.FAULTS,
     *hooks.FAULTS,
+    *epilogs.FAULTS,
+    *hosts.FAULTS,
 )
 """Every fault, in the order of the table; the first is none."""

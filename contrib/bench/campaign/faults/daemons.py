@@ -81,6 +81,19 @@ def _boot(cluster: Cluster, cut_s: float) -> None:
             cluster.slurm.start(node)
 
 
+@contextmanager
+def _no_slurmdbd(cluster: Cluster) -> Iterator[None]:
+    """From before the first job until the fault is healed."""
+    cluster.slurm.stop("slurmdbd")
+    yield
+
+
+@contextmanager
+def _slurmdbd_comes(cluster: Cluster) -> Iterator[None]:
+    yield
+    cluster.slurm.start("slurmdbd")
+
+
 _TERM, _KILL = signal.SIGTERM, signal.SIGKILL
 _no_slurm = partial(Fault, no_slurm=True)
 FAULTS = (
@@ -99,4 +112,10 @@ FAULTS = (
     on_records("nodes_rebooted", "two nodes lose their power and are booted", _power_cut),
     on_records("nodes_gone", "two nodes are gone until Slurm gives up on them", _gone),
     Fault("slurmdbd_gone", "slurmdbd is killed", killed("slurmdbd")),
+    Fault(
+        "slurmdbd_never_there",
+        "slurmdbd is away before the first job, and comes after the fault",
+        _slurmdbd_comes,
+        prepared=_no_slurmdbd,
+    ),
 )

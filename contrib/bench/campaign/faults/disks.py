@@ -13,7 +13,7 @@ _NODES_DISK, _STATES_DISK = "size=4m,nr_inodes=3000", "size=12m,nr_inodes=3000"
 
 
 @contextmanager
-def _mounted(folder: Path, options: str) -> Iterator[None]:
+def mounted(folder: Path, options: str) -> Iterator[None]:
     """A small disk in the place of a folder, with what was in it."""
     kept = folder.with_name(f".{folder.name}-kept")
     shutil.copytree(folder, kept) if folder.exists() else kept.mkdir(parents=True)
@@ -31,7 +31,7 @@ def _mounted(folder: Path, options: str) -> Iterator[None]:
 def _small_state(cluster: Cluster) -> Iterator[None]:
     state = cluster.slurm.path("dlqueue")
     cluster.slurm.stop("advisor")
-    with _mounted(state, _STATES_DISK):
+    with mounted(state, _STATES_DISK):
         cluster.slurm.start("advisor")
         yield
         cluster.slurm.stop("advisor")
@@ -41,7 +41,7 @@ def _small_state(cluster: Cluster) -> Iterator[None]:
 def _small_spools(cluster: Cluster) -> Iterator[None]:
     with ExitStack() as stack:
         for folder in node_spools(cluster):
-            stack.enter_context(_mounted(folder, _NODES_DISK))
+            stack.enter_context(mounted(folder, _NODES_DISK))
         yield
 
 
@@ -54,7 +54,8 @@ def _state(cluster: Cluster) -> list[Path]:
     return [cluster.slurm.path("dlqueue")]
 
 
-def _full(disk: Path) -> list[Path]:
+def full(disk: Path) -> list[Path]:
+    """Fill a disk; the files to remove."""
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as stream:
         try:
@@ -81,7 +82,7 @@ def _spent(which: str, on_state: bool) -> Break:
     def broken(cluster: Cluster) -> Iterator[None]:
         disks = _state(cluster) if on_state else node_spools(cluster)
         fillers = [
-            path for disk in disks for path in (_full if which == "room" else _inode_less)(disk)
+            path for disk in disks for path in (full if which == "room" else _inode_less)(disk)
         ]
         yield
         for path in fillers:

@@ -85,10 +85,10 @@ def spoiled(spoil: Callable[[Path], object]) -> Break:
     return broken
 
 
-def _copy(path: Path, backup: Path) -> None:
+def _copy(path: Path, backup: Path, wait_s: float = 60) -> None:
     """A backup as SQLite makes it."""
     with (
-        contextlib.closing(sqlite3.connect(path, timeout=60)) as source,
+        contextlib.closing(sqlite3.connect(path, timeout=wait_s)) as source,
         contextlib.closing(sqlite3.connect(backup)) as target,
     ):
         source.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -119,6 +119,24 @@ def _garble(path: Path) -> None:
 
 
 @contextmanager
+def _replaced(cluster: Cluster) -> Iterator[None]:
+    """A backup of this moment takes the open file's place every two seconds."""
+    slurm, backup = cluster.slurm, cluster.slurm.path("backup.db")
+
+    def turn(_: int) -> None:
+        pid = writer(slurm)
+        if pid is not None:
+            send(pid, signal.SIGSTOP)
+            with contextlib.suppress(sqlite3.OperationalError):  # stopped within a transaction
+                _copy(history_db(slurm), backup, wait_s=0.2)
+                _restore(slurm, backup)
+            send(pid, signal.SIGCONT)
+
+    with every(2.0, turn):
+        yield
+
+
+@contextmanager
 def _of_the_future(cluster: Cluster) -> Iterator[None]:
     """A newer dlqueue wrote into it, and was taken back; then that is undone."""
     path = history_db(cluster.slurm)
@@ -142,5 +160,6 @@ FAULTS = (
     on_records("history_corrupt", "a third of the history's pages is nonsense", spoiled(_garble)),
     on_records("history_truncated", "half of the history is cut off", spoiled(_cut)),
     on_records("history_gone", "the history's file is removed", spoiled(Path.unlink)),
+    on_records("history_replaced", "a backup takes the open history's place", _replaced),
     on_records("history_of_the_future", "a newer dlqueue wrote the history", _of_the_future),
 )

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -12,23 +12,38 @@ from contrib.bench.campaign.holds import timed
 from slurm_ext.sandbox.processes import descendants, send
 
 _LIMIT = "/usr/bin/timeout"
-_PYTHON = "/usr/bin/python3"
+PYTHON = "/usr/bin/python3"
 
 
 def _killed(hook: str) -> Break:
     """After 10, 20, ... 90 ms, whatever it is doing then."""
 
+    def killing(shipped: str) -> str:
+        limit = shipped[shipped.index(_LIMIT) : shipped.index(PYTHON)]
+        return shipped.replace(limit, f'{_LIMIT} -s KILL "0.0$((SLURM_JOB_ID % 10))" ')
+
+    return rewritten(hook, killing)
+
+
+def rewritten(hook: str, text: Callable[[str], str]) -> Break:
+    """The hook is `text` of the shipped one."""
+
     @contextmanager
     def broken(cluster: Cluster) -> Iterator[None]:
         path = cluster.slurm.path(f"etc/{hook}")
-        shipped = path.read_text()
-        limit = shipped[shipped.index(_LIMIT) : shipped.index(_PYTHON)]
-        killing = f'{_LIMIT} -s KILL "0.0$((SLURM_JOB_ID % 10))" '
-        _replace(path, shipped.replace(limit, killing))
-        yield
-        _replace(path, shipped)
+        with replaced(path, text(path.read_text())):
+            yield
 
     return broken
+
+
+@contextmanager
+def replaced(path: Path, text: str) -> Iterator[None]:
+    """Give a file this text, and its own again in the end; no reader finds half of either."""
+    shipped = path.read_text()
+    _replace(path, text)
+    yield
+    _replace(path, shipped)
 
 
 def _samplers(number: signal.Signals) -> Break:
