@@ -12,7 +12,7 @@ from contrib.bench.campaign.__main__ import chosen, wanted
 from contrib.bench.campaign.accounting import Ran
 from contrib.bench.campaign.faults import FAULTS
 from contrib.bench.campaign.faults.migration import taken_back
-from contrib.bench.campaign.forgotten import ends, with_forgotten
+from contrib.bench.campaign.forgotten import all_ended_by_themselves, ends, with_forgotten
 from contrib.bench.campaign.holds import Hold, holds, most_within
 from contrib.bench.campaign.measure import Counts
 from contrib.bench.campaign.page import page
@@ -91,6 +91,11 @@ def test_an_end_that_slurm_tells_otherwise_is_named() -> None:
     rows = [Recorded(1, 0, "n1", "REQUEUED"), Recorded(2, 0, "n1", "COMPLETED")]
     said = ["2.0 on n1 COMPLETED, for Slurm CANCELLED"]
     assert told_otherwise(starts, rows, None) == said
+    again, done = [ran(3, 0, "REQUEUED"), ran(3, 1)], "[t] _job_complete: JobId=3 WEXITSTATUS 0\n"
+    rows = [Recorded(3, number, "n1", "COMPLETED") for number in (0, 1)]
+    for count, wrong in ((1, ["3.0 on n1 COMPLETED, for Slurm REQUEUED"]), (2, [])):
+        exited = all_ended_by_themselves(again, count * done)
+        assert told_otherwise(again, rows, None, exited) == wrong
     nobody_knows = [Recorded(2, 0, "n1", "UNKNOWN")]
     assert len(told_otherwise(starts[1:], nobody_knows, None)) == 1
     assert len(told_otherwise(starts[1:], nobody_knows, {})) == 1

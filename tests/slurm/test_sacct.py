@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.core.errors import SlurmError
+from slurm_ext.slurm import CommandClient
 from slurm_ext.slurm import sacct as slurm_sacct
 
 FAKE = """#!/bin/sh
@@ -43,3 +44,22 @@ def test_a_long_time_is_asked_for_by_and_by() -> None:
     found = slurm_sacct.windows(0.0, 70 * 86400.0)
     assert [until for _, until in found[:-1]] == [since for since, _ in found[1:]]
     assert (found[0][0], found[-1][1], len(found)) == (0.0, 70 * 86400.0, 3)
+
+
+CAPTURED = Path(__file__).parent / "data/22.05/sacct_ends.txt"
+_CONFIG = """echo "AccountingStorageType   = accounting_storage/{storage}" """
+
+
+@pytest.mark.parametrize(("storage", "count"), [("slurmdbd", 5), ("none", 0)])
+def test_ends_are_slurmdbds(tmp_path: Path, storage: str, count: int) -> None:
+    """Each start with Slurm's word, times as seconds; without slurmdbd nobody is asked."""
+    for name, text in (("scontrol", _CONFIG.format(storage=storage)), ("sacct", f"cat {CAPTURED}")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    ends = CommandClient(bin_dir=str(tmp_path)).ends([108, 114, 135, 171], 0.0)
+    assert len(ends) == count
+    if ends:
+        first, again, _, _, last = ends
+        assert (first.state, first.user_id, first.end_time_s) == ("CANCELLED", 0, 1795478585)
+        assert (again.job_id, again.state, again.start_time_s) == (114, "REQUEUED", 1795478580)
+        assert (last.state, last.end_time_s) == ("RUNNING", None)

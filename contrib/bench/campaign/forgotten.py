@@ -6,6 +6,7 @@ node refused to launch, as it still ended the run before, is one that failed the
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ _ENDED = re.compile(  # signal 126: slurmctld found the job missing
     r"(?:(WEXITSTATUS 0|OOM failure|cancelled by interactive user)$|WEXITSTATUS|WTERMSIG (?!126$))",
     re.MULTILINE,
 )
+_EXITED = re.compile(r"_job_complete: JobId=(\d+)(?:[_+]\d+\((\d+)\))? WEXITSTATUS")
 _CANCELLED = re.compile(r"REQUEST_KILL_JOB JobId=(\d+) ")
 _STATES = {
     "": "FAILED",
@@ -54,6 +56,13 @@ def ends(log: str) -> dict[int, set[str]]:
     for job, part, words in _ENDED.findall(log):
         ended.setdefault(int(part or job), set()).add(_STATES[words])
     return ended
+
+
+def all_ended_by_themselves(ran: Iterable[Ran], log: str) -> set[int]:
+    """Jobs whose every start exited: what was requeued as its epilog ran had ended before."""
+    starts, exits = Counter(run.job_id for run in ran), Counter[int]()
+    exits.update(int(part or job) for job, part in _EXITED.findall(log))
+    return {job_id for job_id, count in starts.items() if exits[job_id] >= count}
 
 
 def _forgotten(one: Ran, start: int, nodes: Sequence[str]) -> Ran:

@@ -11,7 +11,7 @@ from contrib.bench.campaign.accounting import Ran
 from contrib.bench.campaign.cluster import Cluster
 from contrib.bench.campaign.endings import Batch, start_now
 from contrib.bench.campaign.faults.fault import Fault, Hurts
-from contrib.bench.campaign.forgotten import ends, with_forgotten
+from contrib.bench.campaign.forgotten import all_ended_by_themselves, ends, with_forgotten
 from contrib.bench.campaign.records import Recorded
 from contrib.bench.campaign.row import Row, given_again, row_of
 from contrib.bench.campaign.shapes import Shape, Shapes, advised, learn_shapes, shapes_of
@@ -106,8 +106,9 @@ class Measurement:
     def _records_are_whole(self) -> bool:
         rows = records.recorded(self._cluster.slurm)
         ran = self._ran(rows)
-        forgotten = ends(self._cluster.slurm.log("slurmctld")) if self._fault.no_slurm else None
-        otherwise = records.told_otherwise(ran, rows, forgotten)
+        log = self._cluster.slurm.log("slurmctld")
+        forgotten, exited = ends(log) if self._fault.no_slurm else None, all_ended_by_themselves
+        otherwise = records.told_otherwise(ran, rows, forgotten, exited(ran, log))
         return not records.lost(ran, rows) and not otherwise
 
     def _ran(self, rows: Sequence[Recorded]) -> list[Ran]:

@@ -1,7 +1,7 @@
 """Records held against what ran: lost ones, doubled ones, and ends that Slurm tells otherwise."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from contrib.bench.campaign.accounting import Ran
@@ -11,6 +11,7 @@ from tests.whole import asked
 
 _RUNS = f"SELECT job_id, restart, node, state FROM runs WHERE job_id < {TAUGHT}"
 _DECISIONS = "SELECT job_id, count(*) FROM decisions WHERE job_id > 0 GROUP BY job_id"
+_EXITS = {"COMPLETED", "FAILED"}
 _SAME = {"NODE_FAIL": {"NODE_FAIL", "REQUEUED"}, "REQUEUED": {"REQUEUED"}}
 
 
@@ -61,19 +62,24 @@ def doubled(ran: Sequence[Ran], rows: Sequence[Recorded], decisions: Iterable[in
 
 
 def told_otherwise(
-    ran: Iterable[Ran], rows: Sequence[Recorded], forgotten: Mapping[int, set[str]] | None
+    ran: Iterable[Ran],
+    rows: Sequence[Recorded],
+    forgotten: Mapping[int, set[str]] | None,
+    exited: Container[int] = (),
 ) -> list[str]:
     """Runs whose record has another end than accounting has.
 
     A slurmctld that was killed before it saved an end calls it a node's failure later. Then the end
     that its log has of the job, in `forgotten`, is right too, and UNKNOWN where it has none. None:
-    slurmctld forgets nothing.
+    slurmctld forgets nothing. Jobs of `exited` ended by themselves before they were requeued.
     """
     return [
         f"{row.job_id}.{row.restart} on {row.node} {row.state}, for Slurm {run.state}"
         for run, mine in _pairs(ran, rows)
         for row in mine
-        if run.over and row.state not in _right(run, forgotten)
+        if run.over
+        and row.state not in _right(run, forgotten)
+        and not (run.state == "REQUEUED" and row.state in _EXITS and run.job_id in exited)
     ]
 
 

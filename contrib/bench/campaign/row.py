@@ -7,7 +7,7 @@ from typing import Any
 
 from contrib.bench.campaign import records
 from contrib.bench.campaign.accounting import Ran
-from contrib.bench.campaign.forgotten import ends
+from contrib.bench.campaign.forgotten import all_ended_by_themselves, ends
 from contrib.bench.campaign.holds import NEAR, holds, most_within
 from contrib.bench.campaign.records import Recorded
 from contrib.bench.campaign.submissions import HETEROGENEOUS, REFUSED, Submitted
@@ -108,7 +108,9 @@ def row_of(
         running=sum(not run.over for run in ran),
         lost=records.lost(ran, rows),
         doubled=records.doubled(ran, rows, set(decided_twice) - again),
-        otherwise=records.told_otherwise(ran, rows, ends(log) if no_slurm else None),
+        otherwise=records.told_otherwise(
+            ran, rows, ends(log) if no_slurm else None, all_ended_by_themselves(ran, log)
+        ),
         aside=len(aside),
         aside_unexplained=sum(not reason for reason in aside),
         held_s=max((hold.held_s for hold in called), default=0.0),

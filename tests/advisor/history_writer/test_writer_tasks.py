@@ -52,7 +52,7 @@ def test_a_task_comes_again_after_its_pause(caplog: pytest.LogCaptureFixture) ->
     ]
 
 
-def test_a_writer_has_six_tasks_in_order(tmp_path: Path) -> None:
+def test_a_writer_has_seven_tasks_in_order(tmp_path: Path) -> None:
     """Journal before spool, so that runs find their proposals."""
     made = HistoryWriter(settings(tmp_path, advisor__reconcile_s=7.0), None)
     assert [(task.name, task.every_s) for task in made._tasks] == [
@@ -60,6 +60,7 @@ def test_a_writer_has_six_tasks_in_order(tmp_path: Path) -> None:
         ("spool", 0.0),
         ("moves", 0.0),
         ("reconcile", 7.0),
+        ("ends", 60.0),
         ("retention", 21600.0),
         ("retraining", 0.0),
     ]
