@@ -16,7 +16,13 @@ import numpy as np
 
 from contrib.bench.colocation.scores import ProtocolResult, scores, wanted
 from contrib.bench.colocation.tables import Cells, measured_cells, positive, read, same
-from contrib.bench.colocation.unseen_families import Row, leave_one_out, predict, sides
+from contrib.bench.colocation.unseen_families import (
+    Row,
+    by_unseen,
+    leave_one_out,
+    predict,
+    sides,
+)
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.model.slowdown.features import CounterColumn
@@ -53,7 +59,7 @@ def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult:
         raise InputError(str(test / "gpu_coloc" / PAIRS), "no pair's jobs are in the solo table")
     if same(train, test):
         predictions, queries, left = leave_one_out(rows, PLAN, quick=quick)
-        marks = sides(queries, left)
+        marks = sides(queries, left) | by_unseen(left)
     else:
         predictions = predict(rows, queries, PLAN, quick=quick)
         models = {name for row in rows for name in (row.met.family, row.met.beside_family)}

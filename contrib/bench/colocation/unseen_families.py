@@ -84,6 +84,13 @@ def sides(queries: Sequence[Row], families: set[str] | Sequence[str]) -> dict[st
     return {"job_unseen": a & ~b, "companion_unseen": b & ~a, "both_unseen": a & b}
 
 
+def by_unseen(families: Sequence[str]) -> dict[str, Marks]:
+    """Marks of the rows that each unseen family was predicted in, and of all rows but those."""
+    names = np.array(families)
+    marks = {f"unseen {name}": names == name for name in sorted(set(families))}
+    return marks | {f"all but {name.removeprefix('unseen ')}": ~at for name, at in marks.items()}
+
+
 def _folds(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row], list[Row]]]:
     families = {name for row in rows for name in (row.met.family, row.met.beside_family)}
     for family in sorted(families):
