@@ -3,7 +3,7 @@
 WORKERS = 3
 PYTEST = .venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo docs test test-long suite setup check style types matrix matrix-full matrix-part mutants deb rpm wheelhouse dist clean
+.PHONY: demo docs test test-journeys test-long suite setup check style types matrix matrix-full matrix-part mutants deb rpm wheelhouse dist clean
 
 demo: .venv/ready-for-demo
 	.venv/bin/dlqueue demo
@@ -18,7 +18,12 @@ test: style
 	$(MAKE) --no-print-directory --jobs=2 types suite
 
 suite: .venv/ready-for-test
-	$(PYTEST) --hypothesis-profile ci -m 'not long'
+	$(PYTEST) --hypothesis-profile ci -m 'not long and not journey'
+
+# Journeys: installs, the demo, the tutorials, a second run better than the first. Forty tests, nearly half of the time.
+test-journeys: export PYTHONDONTWRITEBYTECODE =
+test-journeys: .venv/ready-for-test
+	$(PYTEST) --hypothesis-profile ci -m 'journey and not long'
 
 # What is long and rarely tells more than its short form in `make test`, and 2,000 examples of every property.
 test-long: .venv/ready-for-test

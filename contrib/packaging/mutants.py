@@ -33,7 +33,7 @@ only_mutate = ["slurm_ext/{room}/**"]
 do_not_mutate = {left_out}
 pytest_add_cli_args_test_selection = ["tests/{room}"]
 pytest_add_cli_args = [
-    "-m", "not slurm and not root and not long", "-p", "no:cacheprovider",
+    "-m", "not slurm and not root and not long and not journey", "-p", "no:cacheprovider",
     "--hypothesis-profile", "ci",
 ]
 also_copy = {copied}

@@ -69,6 +69,7 @@ def home() -> Iterator[Path]:
             Sandbox.attach(left).down()
 
 
+@pytest.mark.journey
 @pytest.mark.parametrize(
     "page", [pytest.param(p, marks=pytest.mark.slurm if "admin" in p else ()) for p in PAGES]
 )

@@ -13,7 +13,7 @@ from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
 from tests.whole import ACTING, WHOLE, asked, completed, dlqueue, until
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.journey]
 
 TRAINING = '''
 import json, os, sys, time, torch, torch.distributed

@@ -14,7 +14,7 @@ from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
 from tests.whole import until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
+pytestmark = [pytest.mark.slurm, pytest.mark.root, pytest.mark.journey]
 
 CPU = Path("/sys/fs/cgroup/cpu")
 TRAINING = """

@@ -11,7 +11,7 @@ from slurm_ext.sandbox import Sandbox
 from tests.integration.a_demo import demo
 
 __all__ = ["demo"]  # a fixture
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.journey]
 
 
 def test_nothing_was_hurt(demo: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from tests.as_unit import dlqueue_as_unit
 from tests.conftest import MakeSandbox
 from tests.whole import until
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.journey]
 pytest.importorskip("torch", reason="the example training needs torch")
 TRAINING = Path(__file__).parents[2] / "job_templates" / "examples" / "elastic_train.py"
 STEPS, COMPARED = 6000, 1500  # the job never ends by itself: a slow loop still finds it

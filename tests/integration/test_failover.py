@@ -8,7 +8,7 @@ from slurm_ext.sandbox import Sandbox, control
 from tests.conftest import MakeSandbox
 from tests.whole import asked, until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
+pytestmark = [pytest.mark.slurm, pytest.mark.root, pytest.mark.journey]
 
 SCRIPT = "#!/bin/sh\necho token $DLQUEUE_DECISION\n"
 SETTINGS = {

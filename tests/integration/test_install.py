@@ -21,7 +21,7 @@ from tests.conftest import MakeSandbox
 from tests.manual import Block, Step, steps
 from tests.whole import until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
+pytestmark = [pytest.mark.slurm, pytest.mark.root, pytest.mark.journey]
 
 OURS = {"DLQUEUE_DECISION", "DLQUEUE_NUM_WORKERS", "DLQUEUE_RUN_DIR", "PYTHONPATH"}
 TRAINING = """#!/bin/sh

@@ -16,7 +16,7 @@ from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
 from tests.whole import ACTING, WHOLE, advisor_runs, asked, completed, dlqueue, until
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.journey]
 
 PINNED = '''
 import time, torch

@@ -18,6 +18,7 @@ from tests.whole import until
 
 CPUSETS = Path("/sys/fs/cgroup/cpuset")
 pytestmark = [
+    pytest.mark.journey,
     pytest.mark.slurm,
     pytest.mark.root,
     pytest.mark.skipif(

@@ -10,7 +10,7 @@ from slurm_ext.sandbox import Sandbox
 from tests.cli.profile.test_profile_run import TRAINING
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.journey]
 
 
 def test_a_batch_script_is_profiled_by_a_job_of_its_own(sandbox: Sandbox, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
 from tests.integration.test_spatial_template import ENV, TEMPLATE, TRAINING
 
-pytestmark = [pytest.mark.slurm, pytest.mark.root]
+pytestmark = [pytest.mark.slurm, pytest.mark.root, pytest.mark.journey]
 MIB = 950  # a node's: serial training of 88 voxels along each side wants 710, of 112 some 1150
 SIDE, TWICE = 88, 112  # 681,472 and 1,404,928 voxels
 

@@ -9,7 +9,7 @@ import pytest
 
 from slurm_ext.sandbox import Sandbox
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.journey]
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "job_templates" / "spatial.sbatch"
 TRAINING = ROOT / "job_templates" / "examples" / "spatial_train.py"

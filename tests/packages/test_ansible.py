@@ -11,7 +11,7 @@ from tests.packages.building import LATER
 from tests.packages.hosts import Hosts, three_hosts
 from tests.whole import until
 
-pytestmark = [pytest.mark.root, pytest.mark.slurm, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.root, pytest.mark.slurm, pytest.mark.journey, pytest.mark.timeout(1800)]
 
 UNCHANGED = {"ctl1": 0, "n1": 0, "login1": 0}
 CONF = "/etc/slurm/slurm.conf"

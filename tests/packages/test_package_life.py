@@ -8,7 +8,7 @@ from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.settings.render import NODE_PROGRAM, render_folder
 from tests.packages.machine import Machine
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.journey]
 
 CONF = "ClusterName=trial\nSlurmUser=root\nNodeName=n1\n"
 HOOKS = "/etc/dlqueue/hooks"

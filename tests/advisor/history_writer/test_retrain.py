@@ -5,6 +5,8 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from slurm_ext.core.wire import encode_request
 from tests.advisor.a_service import GOLDEN_SPOOL, Service, golden_record, until
 
@@ -33,6 +35,7 @@ def served(service: Service) -> Any:
     return service.say(encode_request("ping"))["model"]
 
 
+@pytest.mark.journey
 def test_enough_outcomes_bring_a_new_model_without_a_pause(short_folder: Path) -> None:
     """Records arrive, the history writer trains in a child, the server swaps while it answers."""
     service = Service(short_folder, **{"advisor.retrain_after": OUTCOMES}).start()

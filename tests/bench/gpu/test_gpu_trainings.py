@@ -49,6 +49,7 @@ def test_a_training_without_the_probe_has_none_of_its_words(tmp_path: Path) -> N
             training.end()
 
 
+@pytest.mark.journey
 def test_buckets_are_measured_by_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two ranks; each size as often as the others; the plan, or why there is none."""
     monkeypatch.setattr(buckets, "FIRST", 12)
