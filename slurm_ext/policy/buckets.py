@@ -92,9 +92,9 @@ def plan_buckets(runs: Sequence[SyncRun], nodes: int | None, min_gain: float) ->
     here = [run for run in runs if nodes is None or run.nodes == nodes]
     if not here:
         return BucketPlan(change=False, reason="no run of it told when its gradients are ready")
-    known = _evidence(here)
-    why = _why_not(known)
-    return known.leave(why) if why else _kept(known) or _trial(known, min_gain)
+    evidence = _evidence(here)
+    why = _why_not(evidence)
+    return evidence.leave(why) if why else _kept(evidence) or _trial(evidence, min_gain)
 
 
 def _evidence(runs: Sequence[SyncRun]) -> _Evidence:
@@ -114,48 +114,48 @@ def _kind(run: SyncRun) -> tuple[object, ...]:
     return run.signature, run.ranks, run.nodes, run.accelerator, run.backend
 
 
-def _why_not(known: _Evidence) -> str:
+def _why_not(evidence: _Evidence) -> str:
     """The reason to leave them alone, whatever might be gained; empty: none."""
-    newest = known.newest
+    newest = evidence.newest
     if newest.user_caps:
         return "its program sets its own bucket size"
     if newest.comm_hook:
         return "its program has a communication hook of its own"
-    refused = next((run.left_alone for run in known.alike[:NEWEST] if run.left_alone), None)
+    refused = next((run.left_alone for run in evidence.alike[:NEWEST] if run.left_alone), None)
     if refused:
         return refused
     if newest.ranks < 2:
         return "it has one rank"
-    if not known.usual:
+    if not evidence.usual:
         return "no run of it with torch's own buckets is known"
-    if known.usual[0].waiting > MOST_WAITING:
-        return f"it waits for data {known.usual[0].waiting:.0%} of the time"
+    if evidence.usual[0].waiting > MOST_WAITING:
+        return f"it waits for data {evidence.usual[0].waiting:.0%} of the time"
     return ""
 
 
-def _kept(known: _Evidence) -> BucketPlan | None:
+def _kept(evidence: _Evidence) -> BucketPlan | None:
     """The fastest sizes of earlier runs, if they gained enough."""
-    caps, after_s = min(known.tried.items(), key=lambda one: one[1], default=("", 0.0))
+    caps, after_s = min(evidence.tried.items(), key=lambda trial: trial[1], default=("", 0.0))
     reason = "its runs with these bucket sizes were faster"
-    plan = known.plan(reason, caps, after_s, measured=True)
+    plan = evidence.plan(reason, caps, after_s, measured=True)
     return plan if plan.gain > KEEP else None
 
 
-def _trial(known: _Evidence, min_gain: float) -> BucketPlan:
+def _trial(evidence: _Evidence, min_gain: float) -> BucketPlan:
     """The best sizes by the model, if they are predicted to gain enough and were not tried."""
-    if len(known.tried) >= MOST_TRIED:
-        count = len(known.tried)
-        return known.leave(f"{count} other bucket sizes made it less than {KEEP:.0%} faster")
-    model = model_of(known.alike, known.usual)
+    if len(evidence.tried) >= MOST_TRIED:
+        count = len(evidence.tried)
+        return evidence.leave(f"{count} other bucket sizes made it less than {KEEP:.0%} faster")
+    model = model_of(evidence.alike, evidence.usual)
     if model is None:
-        return known.leave("nothing of its communication is exposed")
-    caps = model.best(lists=known.newest.takes_lists)
-    waits = model.exposed_s * model.syncs / known.before_s
+        return evidence.leave("nothing of its communication is exposed")
+    caps = model.best(lists=evidence.newest.takes_lists)
+    waits = model.exposed_s * model.syncs / evidence.before_s
     reason = f"{waits:.0%} of its step waits for gradients"
-    plan = known.plan(reason, as_text(caps), model.step_s(caps), measured=False)
-    if plan.caps in known.tried or plan.gain < min_gain:
+    plan = evidence.plan(reason, as_text(caps), model.step_s(caps), measured=False)
+    if plan.caps in evidence.tried or plan.gain < min_gain:
         most = max(0.0, plan.gain)
-        return known.leave(f"other bucket sizes would make it {most:.0%} faster at most")
+        return evidence.leave(f"other bucket sizes would make it {most:.0%} faster at most")
     return plan
 
 

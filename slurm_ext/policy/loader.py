@@ -142,16 +142,16 @@ class _Search:
         if index and cores in self.rows:
             rates, lows = self.rows[cores]
             return _Ends(lows[index - 1], rates[index - 1], cores, index)
-        told = self.told(cores, index)
-        return _Ends(told.interval.low, told.samples_per_s, cores, index)
+        prediction = self.told(cores, index)
+        return _Ends(prediction.interval.low, prediction.samples_per_s, cores, index)
 
     def told(self, cores: int, index: int) -> Prediction:
         return self.predict(Shape(cpus_per_task=cores, num_workers=self.workers[index]))
 
-    def good(self, told: Prediction, best: Prediction) -> bool:
+    def good(self, prediction: Prediction, best: Prediction) -> bool:
         return (
-            told.interval.low >= self.target * best.interval.low
-            and told.samples_per_s >= self.target * best.samples_per_s
+            prediction.interval.low >= self.target * best.interval.low
+            and prediction.samples_per_s >= self.target * best.samples_per_s
         )
 
     def climb(self, cores: Sequence[int]) -> tuple[Prediction, Prediction]:
@@ -169,9 +169,17 @@ class _Search:
             if flat >= NO_HELP:
                 break
         low, rate = self.target * best.low, self.target * best.samples_per_s
-        frugal = next(one for one in peaks if one.low >= low and one.samples_per_s >= rate)
+        frugal = next(
+            prediction
+            for prediction in peaks
+            if prediction.low >= low and prediction.samples_per_s >= rate
+        )
         every = (self.at(frugal.cores, index) for index in range(len(self.workers)))
-        fewest = next(one for one in every if one.low >= low and one.samples_per_s >= rate)
+        fewest = next(
+            prediction
+            for prediction in every
+            if prediction.low >= low and prediction.samples_per_s >= rate
+        )
         return self.told(*best[2:]), self.told(*fewest[2:])
 
     def _peak(self, cores: int, start: int) -> _Ends:

@@ -108,17 +108,21 @@ class ShapeChoice:
     @property
     def front(self) -> tuple[PricedShape, ...]:
         """Shapes that no other one beats in both time and cost, the fastest first."""
-        return tuple(one for one in self.every if one.front)
+        return tuple(shape for shape in self.every if shape.front)
 
 
 def choose_nodes(shapes: Sequence[RatedShape], goal: TrainingGoal) -> ShapeChoice:
     """Price every shape, and take the cheapest and the fastest that stay within the limits."""
     every = priced(shapes, goal)
-    inside = [one for one in every if goal.deadline_s is None or one.time.high <= goal.deadline_s]
-    paid = [one for one in every if goal.budget is None or one.cost_bounds.high <= goal.budget]
+    inside = [
+        shape for shape in every if goal.deadline_s is None or shape.time.high <= goal.deadline_s
+    ]
+    paid = [
+        shape for shape in every if goal.budget is None or shape.cost_bounds.high <= goal.budget
+    ]
     return ShapeChoice(
-        cheapest=min(inside, key=lambda one: (one.expected_cost, one.time_s), default=None),
-        fastest=min(paid, key=lambda one: (one.time_s, one.cost), default=None),
+        cheapest=min(inside, key=lambda shape: (shape.expected_cost, shape.time_s), default=None),
+        fastest=min(paid, key=lambda shape: (shape.time_s, shape.cost), default=None),
         every=tuple(every),
         likeliest=None if inside else _likeliest(every, goal.deadline_s),
     )
@@ -127,16 +131,16 @@ def choose_nodes(shapes: Sequence[RatedShape], goal: TrainingGoal) -> ShapeChoic
 def _likeliest(every: Sequence[PricedShape], deadline_s: float | None) -> PricedShape | None:
     if deadline_s is None:
         return None
-    return max(every, key=lambda one: (one.chance(deadline_s), -one.cost), default=None)
+    return max(every, key=lambda shape: (shape.chance(deadline_s), -shape.cost), default=None)
 
 
 def priced(shapes: Sequence[RatedShape], goal: TrainingGoal) -> list[PricedShape]:
     """Every shape with its time and cost, the fastest first."""
     if not shapes:
         return []
-    ends = ((one.samples_per_s, one.interval.high, one.interval.low) for one in shapes)
+    ends = ((shape.samples_per_s, shape.interval.high, shape.interval.low) for shape in shapes)
     times = goal.startup_s + goal.samples / np.array(list(ends))
-    hourly = np.array([one.nodes * one.node.price_per_hour for one in shapes])
+    hourly = np.array([shape.nodes * shape.node.price_per_hour for shape in shapes])
     costs = times / HOUR_S * hourly[:, None]
     front = _on_front(times[:, 0], costs[:, 0])
     return [

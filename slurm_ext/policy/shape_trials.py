@@ -33,26 +33,26 @@ def next_trial(
     if not best.cost:
         return None  # nothing is cheaper
     bound = inf if goal.deadline_s is None else goal.deadline_s
-    trials = [_trial(one, bound, best) for one in every if one is not best]
-    found = max(trials, key=lambda one: one.saving or 0.0, default=None)
-    return found if found is not None and (found.saving or 0.0) >= LEAST_SAVING else None
+    trials = [_trial(shape, bound, best) for shape in every if shape is not best]
+    trial = max(trials, key=lambda shape: shape.saving or 0.0, default=None)
+    return trial if trial is not None and (trial.saving or 0.0) >= LEAST_SAVING else None
 
 
 def _likeliest(every: Sequence[PricedShape], goal: TrainingGoal) -> ShapeTrial | None:
     if not every or goal.deadline_s is None:
         return None
     bound = goal.deadline_s
-    shape = max(every, key=lambda one: (one.chance(bound), -one.cost))
+    shape = max(every, key=lambda candidate: (candidate.chance(bound), -candidate.cost))
     return ShapeTrial(shape=shape, chance=shape.chance(bound), saving=None)
 
 
-def _trial(one: PricedShape, bound_s: float, best: PricedShape) -> ShapeTrial:
-    cheaper = best.expected_cost / one.cost if one.cost else inf  # up to so many times as long
-    reach = log(min(bound_s / one.time_s, cheaper)) / one.log_sd
+def _trial(shape: PricedShape, bound_s: float, best: PricedShape) -> ShapeTrial:
+    cheaper = best.expected_cost / shape.cost if shape.cost else inf  # up to so many times as long
+    reach = log(min(bound_s / shape.time_s, cheaper)) / shape.log_sd
     chance = _normal(reach)
-    mean = one.cost * exp(one.log_sd**2 / 2) * _normal(reach - one.log_sd)
+    mean = shape.cost * exp(shape.log_sd**2 / 2) * _normal(reach - shape.log_sd)
     saving = chance - mean / best.expected_cost
-    return ShapeTrial(shape=one, chance=chance, saving=saving)
+    return ShapeTrial(shape=shape, chance=chance, saving=saving)
 
 
 def _normal(at: float) -> float:

@@ -34,7 +34,7 @@ class AdvisorAddresses:
         """Empty where neither dlqueue.toml nor Slurm knows one. Raises InputError, AdvisorError."""
         named = self.settings["advisor.address"]
         if named:
-            return tuple(self._address("advisor.address", one) for one in named.split(","))
+            return tuple(self._address("advisor.address", name) for name in named.split(","))
         return tuple((host, self._port) for host in controllers(self._slurm))
 
     def trusted(self, uid: int) -> bool:
@@ -48,8 +48,8 @@ class AdvisorAddresses:
 
     @cached_property
     def _slurm_uid(self) -> int | None:
-        found = _UID.search(self._slurm.get("SlurmUser", ""))
-        return int(found[1]) if found else None
+        match = _UID.search(self._slurm.get("SlurmUser", ""))
+        return int(match[1]) if match else None
 
     @cached_property
     def _slurm(self) -> Mapping[str, str]:
@@ -84,6 +84,6 @@ class AdvisorAddresses:
 def controllers(config: Mapping[str, str]) -> Iterator[str]:
     """Hosts of slurmctld, the primary first: `SlurmctldHost[0] = name(address)`."""
     for key, value in config.items():
-        found = _HOST.match(value)
-        if key.startswith("SlurmctldHost[") and found:
-            yield found[2] or found[1]
+        match = _HOST.match(value)
+        if key.startswith("SlurmctldHost[") and match:
+            yield match[2] or match[1]

@@ -104,14 +104,14 @@ class Answerer:
         """The reply from memory, with the past runs behind it and the policy that holds here."""
         with self._memory:
             reply, _ = self._advisor.reply(encode_request(kind, job), trusted=False)
-        found: dict[str, Any] = json.loads(reply)
-        if "error" in found:
-            raise WireError(str(found["error"]))
+        prediction: dict[str, Any] = json.loads(reply)
+        if "error" in prediction:
+            raise WireError(str(prediction["error"]))
         settings = self._advisor.settings
-        found["policy"] = {key: settings[key] for key in POLICY}
+        prediction["policy"] = {key: settings[key] for key in POLICY}
         if kind == "predict":
-            found["past"] = past_of(settings, viewer, found["level"], job)
-        return found
+            prediction["past"] = past_of(settings, viewer, prediction["level"], job)
+        return prediction
 
     def _accounts(self, user: str) -> Collection[str] | None:
         allowances = self._advisor.rules.allowances

@@ -93,8 +93,8 @@ def _exchange(addresses: AdvisorAddresses, address: Address, question: bytes) ->
             announced = _announced(address, line)
             answer = stream.read(announced.size_bytes)
     _believe(addresses, address, announced, answer_digest(sha256(question).hexdigest(), answer))
-    found: dict[str, Any] = json.loads(answer)
-    return found
+    response: dict[str, Any] = json.loads(answer)
+    return response
 
 
 def _quick(address: Address) -> tuple[bytes | str, int]:

@@ -75,8 +75,12 @@ def answer(channel: socket.socket, config: Path | None) -> None:
     if settings["advisor.listen_questions"]:
         munge_socket = settings["node.munge_socket"]
         PortThread(settings, lambda where: QuestionPort(where, answerer, munge_socket)).start()
-    with signals(signal.SIGHUP) as told:  # the server's, which has its own; here it means nothing
-        QuestionServer(channel, answerer, refresher).run(told, lambda numbers: not _ends(numbers))
+    with signals(
+        signal.SIGHUP
+    ) as signalled:  # the server's, which has its own; here it means nothing
+        QuestionServer(channel, answerer, refresher).run(
+            signalled, lambda numbers: not _ends(numbers)
+        )
 
 
 def _ends(numbers: bytes) -> bool:

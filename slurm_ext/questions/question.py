@@ -134,23 +134,23 @@ def _plain(value: Any) -> Any:
 
 
 def _checked(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    known = FIELDS[kind]
+    allowed = FIELDS[kind]
     for name, value in fields.items():
-        if name not in known:
-            raise WireError(f"{kind} has no {name!r:.40}: {', '.join(known)}")
-        if not known[name].ok(value):
-            raise WireError(f"{kind}.{name} is {value!r:.80}, expected {known[name].valid}")
-    lacking = [name for name, field in known.items() if field.needed and name not in fields]
+        if name not in allowed:
+            raise WireError(f"{kind} has no {name!r:.40}: {', '.join(allowed)}")
+        if not allowed[name].ok(value):
+            raise WireError(f"{kind}.{name} is {value!r:.80}, expected {allowed[name].valid}")
+    lacking = [name for name, field in allowed.items() if field.needed and name not in fields]
     if lacking:
         raise WireError(f"{kind} needs {', '.join(lacking)}")
-    if known is FIELDS["ranks"] or known is FIELDS["nodes"]:
+    if allowed is FIELDS["ranks"] or allowed is FIELDS["nodes"]:
         _about_one_training(fields)
-    found = dict(fields)
-    if "submission" in found:
+    checked = dict(fields)
+    if "submission" in checked:
         from slurm_ext.core.wire import decode_job
 
-        found["submission"] = decode_job(found["submission"])
-    return found
+        checked["submission"] = decode_job(checked["submission"])
+    return checked
 
 
 def _about_one_training(fields: Mapping[str, Any]) -> None:

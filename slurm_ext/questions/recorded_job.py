@@ -16,11 +16,11 @@ def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) 
 
     path, wait_ms = settings.state_dir / "history.db", settings["history.busy_timeout_ms"]
     with open_visible(path, viewer, busy_timeout_ms=wait_ms) as history:
-        found = job(history, fields["job_id"])
-    if found is None:
+        recorded = job(history, fields["job_id"])
+    if recorded is None:
         refuse_others(path, viewer, str(fields["job_id"]))
         raise HistoryError(
             f"{path} knows nothing of job {fields['job_id']};"
             " a run is listed once its record has arrived, some seconds after its end"
         )
-    return found
+    return recorded

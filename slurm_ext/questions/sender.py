@@ -54,5 +54,5 @@ class SenderRules:
         return self._names[uid]
 
 
-def _not_yours(field: str, asked: object, own: object) -> WireError:
-    return WireError(f"job.{field} is {asked!r:.80}, and yours is {own}: ask about your own jobs")
+def _not_yours(field: str, claimed: object, own: object) -> WireError:
+    return WireError(f"job.{field} is {claimed!r:.80}, and yours is {own}: ask about your own jobs")

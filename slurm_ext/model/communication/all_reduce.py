@@ -90,8 +90,8 @@ def fitted_link(runs: Sequence[ExposedRun], backend: str | None) -> Link | None:
     half = (
         _LATENCIES // 2 if len(measured) > 1 else 0
     )  # one kind of buckets does not tell two figures
-    each = log(_SPAN) / (_LATENCIES // 2)
-    links = [_with_rate(measured, usual_s * exp(each * step)) for step in range(-half, half + 1)]
+    stride = log(_SPAN) / (_LATENCIES // 2)
+    links = [_with_rate(measured, usual_s * exp(stride * step)) for step in range(-half, half + 1)]
     return min(links, key=lambda link: _misfit(measured, link, usual_s))
 
 

@@ -109,9 +109,9 @@ class DurationPredictor:
         if query is None or elapsed_s is None:
             return None
         job, later = query.submission(), query.submit_s > self._learned_until_s
-        known = self.past.state.row(job) if later else None
+        state = self.past.state.row(job) if later else None
         self.past.state.lived(job, float(row["end_s"]), elapsed_s)
-        return None if known is None else (known, log(max(1.0, elapsed_s)), query.user or "")
+        return None if state is None else (state, log(max(1.0, elapsed_s)), query.user or "")
 
     def _judge(self, new: list[_Ended]) -> None:
         """Move the bounds by each job that ended since training, so that nine in ten stay inside.

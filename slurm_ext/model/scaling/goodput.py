@@ -120,7 +120,7 @@ def configs(limits: BatchLimits, sizes: tuple[int, ...], per_node: int) -> Confi
         exact = max(limits.local_least, ceil(limits.initial / gpus))
         choices = {(local, parts) for local in (*locals_, exact) for parts in (1, 2 - (gpus > 1))}
         rows += [
-            (gpus, *one) for one in sorted(choices | {*largest}) if _allowed(limits, gpus, *one)
+            (gpus, *rest) for rest in sorted(choices | {*largest}) if _allowed(limits, gpus, *rest)
         ]
     return config_table(rows, sizes, per_node)
 

@@ -61,10 +61,10 @@ class Regression:
     def answer(self, at: Array) -> tuple[Array, Array]:
         """Mean and sd for rows of features."""
         spread = at @ self.covariance
-        known = spread @ self.at.T + _similarity(at, self.at, self.residual_sd)
+        covariance = spread @ self.at.T + _similarity(at, self.at, self.residual_sd)
         variance = (spread * at).sum(axis=1) + self.residual_sd**2
-        variance -= ((known @ self.inverse) * known).sum(axis=1)
-        return at @ self.terms + known @ self.weights, np.sqrt(np.maximum(variance, 0))
+        variance -= ((covariance @ self.inverse) * covariance).sum(axis=1)
+        return at @ self.terms + covariance @ self.weights, np.sqrt(np.maximum(variance, 0))
 
 
 def regress(
@@ -141,10 +141,10 @@ def _computed(rows: Array, local0: float) -> tuple[float, Regression]:
     for fixed in FIXED:
         values = logs - np.log(fixed + (1 - fixed) * batch)
         terms = np.array([values.mean(), DEFAULT_TERMS["kappa"][0], 0.0])
-        one, chance = regress(at, values, terms, COMPUTING, RESIDUAL_SD)
-        fits.append((chance + _fixed_chance(float(fixed)), float(fixed), one))
-    _, fixed, one = max(fits, key=lambda each: each[0])
-    return fixed, one
+        regression, chance = regress(at, values, terms, COMPUTING, RESIDUAL_SD)
+        fits.append((chance + _fixed_chance(float(fixed)), float(fixed), regression))
+    _, fixed, regression = max(fits, key=lambda each: each[0])
+    return fixed, regression
 
 
 def _fixed_chance(fixed: float) -> float:

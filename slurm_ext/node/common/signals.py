@@ -17,16 +17,18 @@ def send(pid: int, number: int, is_meant: Callable[[], bool]) -> None:
     """
     import signal
 
-    held = None
+    descriptor = None
     try:
-        held = os.pidfd_open(pid)
+        descriptor = os.pidfd_open(pid)
     except (AttributeError, OSError):
         pass  # an older kernel or Python, or the process is gone: then nobody is meant
     try:
         if is_meant():
-            os.kill(pid, number) if held is None else signal.pidfd_send_signal(held, number)
+            os.kill(pid, number) if descriptor is None else signal.pidfd_send_signal(
+                descriptor, number
+            )
     except OSError:
         pass  # it ended by itself meanwhile
     finally:
-        if held is not None:
-            os.close(held)
+        if descriptor is not None:
+            os.close(descriptor)

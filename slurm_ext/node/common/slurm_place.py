@@ -15,7 +15,7 @@ _MOST_PARENTS = 12  # launcher, time limit, the site's own scripts
 
 def command(name: str, folder: str) -> str | None:
     """Path of a command of Slurm's in `folder`, or, where that is empty, wherever it is."""
-    paths = (os.path.join(each, name) for each in ([folder] if folder else _folders()))
+    paths = (os.path.join(place, name) for place in ([folder] if folder else _folders()))
     return next((path for path in paths if os.access(path, os.X_OK)), None)
 
 

@@ -48,5 +48,5 @@ class CoRunners:
         return [key for key in self._spool.keys("json") if key not in ended]
 
     def _place(self, key: str) -> dict[str, Any]:
-        found: dict[str, Any] = (state.load(self._spool, key, "json") or {}).get("place") or {}
-        return found
+        place: dict[str, Any] = (state.load(self._spool, key, "json") or {}).get("place") or {}
+        return place

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def ended_run_key(
-    spool: Spool, job_id: int, told: int, ask: Callable[[], Mapping[str, Any] | None]
+    spool: Spool, job_id: int, restart: int, ask: Callable[[], Mapping[str, Any] | None]
 ) -> str:
     """The run that ends. For a requeued job slurmd tells the next run's count already.
 
@@ -24,14 +24,14 @@ def ended_run_key(
     is known by the controller's facts, which `ask` gets; None if nobody answers. slurmd also runs
     the epilog of a run again, where slurmctld lost its end.
     """
-    open_runs = _restarts(spool, job_id, "json", told)
-    if open_runs or not told:
+    open_runs = _restarts(spool, job_id, "json", restart)
+    if open_runs or not restart:
         return key_of(job_id, max(open_runs, default=0))
     facts = ask()
-    done = _restarts(spool, job_id, "done", told)
+    done = _restarts(spool, job_id, "done", restart)
     if done and not _another_ended(facts, spool.state_file(key_of(job_id, max(done)), "done")):
         return key_of(job_id, max(done))
-    return key_of(job_id, told - _is_taken_back(facts))
+    return key_of(job_id, restart - _is_taken_back(facts))
 
 
 def _another_ended(facts: Mapping[str, Any] | None, done: str) -> bool:

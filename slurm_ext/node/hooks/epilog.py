@@ -31,8 +31,8 @@ def epilog(config: NodeConfig, env: Mapping[str, str]) -> None:
         return
     spool = Spool(config.spool_dir)
     spool.prepare()
-    job_id, told = job.job_id(env), job.restart_count(env)
-    key = ended_run_key(spool, job_id, told, lambda: _facts(config, job_id, deadline))
+    job_id, restart = job.job_id(env), job.restart_count(env)
+    key = ended_run_key(spool, job_id, restart, lambda: _facts(config, job_id, deadline))
     with_mps = os.path.isdir(os.path.join(spool.root, "mps"))
     if with_mps:
         from slurm_ext.node.mps.release import release, sweep

@@ -26,5 +26,5 @@ def text(path: str) -> str:
 
 def number(path: str) -> float | None:
     """The whole number in a file; None where there is none."""
-    found = text(path)
-    return float(found) if found.isdecimal() else None
+    digits = text(path)
+    return float(digits) if digits.isdecimal() else None

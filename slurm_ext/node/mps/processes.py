@@ -36,8 +36,10 @@ class MpsProcess:
 def running_processes(of_interest: Callable[[int, int], bool]) -> list[MpsProcess]:
     """Living processes called like MPS that `of_interest(pid, uid)`; of others nothing is read."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-    found = [_process(pid, of_interest) for pid in pids if pid != os.getpid() and _called_so(pid)]
-    return [process for process in found if process is not None]
+    processes = [
+        _process(pid, of_interest) for pid in pids if pid != os.getpid() and _called_so(pid)
+    ]
+    return [process for process in processes if process is not None]
 
 
 def foreign(

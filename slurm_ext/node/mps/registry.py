@@ -197,8 +197,8 @@ def load_daemon(slot: MpsSlot) -> dict[str, Any] | None:
 
 def living(spool: Spool) -> list[tuple[MpsSlot, dict[str, Any]]]:
     """Every slot whose daemon runs, with the daemon's facts: they are root's, not the process's."""
-    found = [(slot, load_daemon(slot)) for slot in slots(spool)]
-    return [(s, facts) for s, facts in found if facts and is_alive(facts["pid"], facts["start"])]
+    daemons = [(slot, load_daemon(slot)) for slot in slots(spool)]
+    return [(s, facts) for s, facts in daemons if facts and is_alive(facts["pid"], facts["start"])]
 
 
 def _load(path: str) -> dict[str, Any] | None:

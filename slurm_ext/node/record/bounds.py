@@ -45,7 +45,7 @@ def _check(document: dict[str, Any], least: float, *, escaped: bool) -> None:
     numbers: list[float] = []
     many = 0
     for _ in range(MAX_DEPTH + 1):
-        many += sum([len(one) * (2 if type(one) is dict else 1) for one in level])
+        many += sum([len(container) * (2 if type(container) is dict else 1) for container in level])
         if many > MAX_ITEMS:
             break
         level = _next_level(level, texts, numbers)

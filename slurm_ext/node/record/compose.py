@@ -83,10 +83,10 @@ def _clear(spool: Spool, key: str, deadline: float) -> None:
 
 
 def _compose(config: NodeConfig, spool: Spool, key: str, deadline: float) -> dict[str, Any]:
-    known = state.load(spool, key, "json") or {}
+    kept = state.load(spool, key, "json") or {}
     end = state.load(spool, key, "end")
     job_id, restart = split_key(key)
-    base = {**(end or {}), **known}
+    base = {**(end or {}), **kept}
     identity = base.get("identity") or _nameless(config, job_id, restart)
     left = collect(spool.run_dir(key), int(identity["uid"] or 0), deadline)
     mps, mps_faults = _mps(spool, key)
@@ -94,7 +94,7 @@ def _compose(config: NodeConfig, spool: Spool, key: str, deadline: float) -> dic
     if base.get("head", True):
         facts = squeue.query_job(config, job_id, wait_s=(deadline - time.monotonic()) / 2)
     rebooted = base.get("boot_id") not in (None, state.boot_id())
-    place = known.get("place") or {}
+    place = kept.get("place") or {}
     allocation = _allocated(base.get("allocation") or {}, facts)
     allocation |= {"cpu_list": place.get("cpus"), "gpu_uuids": place.get("gpus")}
     return {
@@ -103,31 +103,31 @@ def _compose(config: NodeConfig, spool: Spool, key: str, deadline: float) -> dic
         "record_id": record_id(config.cluster, job_id, restart, str(identity["node"])),
         "identity": fields.pick("identity", _filled(identity, facts, _FILLED_IN)),
         "allocation": fields.pick("allocation", allocation),
-        "times": fields.pick("times", _times(known, end, facts)),
+        "times": fields.pick("times", _times(kept, end, facts)),
         "outcome": fields.pick("outcome", outcome(end, facts, restart=restart, rebooted=rebooted)),
         "host": fields.pick("host", base.get("host") or {}),
         "counters": counter_rows(
-            (known.get("meter") or {}).get("totals", {}),
+            (kept.get("meter") or {}).get("totals", {}),
             gpus=bool((base.get("allocation") or {}).get("gpus")),
         ),
         "timeline": {
             "columns": list(TIMELINE),
-            "rows": (known.get("timeline") or {}).get("rows", []),
+            "rows": (kept.get("timeline") or {}).get("rows", []),
         },
         "corunners": [
             {
                 "job_id": int(job),
                 "overlap_s": round(overlap_s, 3),
-                "shared": (known.get("shared") or {}).get(job),
+                "shared": (kept.get("shared") or {}).get(job),
             }
-            for job, overlap_s in (known.get("corunners") or {}).items()
+            for job, overlap_s in (kept.get("corunners") or {}).items()
         ],
         "decision": left.decision,
         "mps": mps,
         "probe": {
             "summaries": left.summaries,
-            "faults": [*left.faults, *mps_faults, *(known.get("faults") or ())],
-            "unprobed": known.get("unprobed"),
+            "faults": [*left.faults, *mps_faults, *(kept.get("faults") or ())],
+            "unprobed": kept.get("unprobed"),
         },
     }
 
@@ -167,15 +167,15 @@ def _filled(
 
 
 def _times(
-    known: Mapping[str, Any], end: Mapping[str, Any] | None, facts: Mapping[str, Any] | None
+    kept: Mapping[str, Any], end: Mapping[str, Any] | None, facts: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Wall times as Slurm has them; the elapsed time is by a clock that nobody sets."""
-    elapsed_s = known.get("seen_s")
-    if end and known.get("boot_id") == end["boot_id"]:
-        elapsed_s = round(max(0.0, end["uptime_s"] - known["started_uptime_s"]), 3)
+    elapsed_s = kept.get("seen_s")
+    if end and kept.get("boot_id") == end["boot_id"]:
+        elapsed_s = round(max(0.0, end["uptime_s"] - kept["started_uptime_s"]), 3)
     return {
         "submit_s": facts["submit_s"] if facts else None,
-        "start_s": known.get("started_s"),
+        "start_s": kept.get("started_s"),
         "end_s": end["ended_s"] if end else None,
         "elapsed_s": elapsed_s,
     }

@@ -38,7 +38,7 @@ def check_fields(  # noqa: C901 (each call more is paid hundreds of times a reco
     """
     if type(values) is not dict:
         raise OutOfBoundsError(f"has no section {section!r}")
-    known = {}
+    checked = {}
     for name, kind, _, least, most, required, _, _ in columns:
         value = values.get(name)
         if value is None:
@@ -46,9 +46,9 @@ def check_fields(  # noqa: C901 (each call more is paid hundreds of times a reco
                 raise OutOfBoundsError(f"has no {section}.{name}")
             if name not in values:
                 continue
-        elif (found := type(value)) not in _TYPES[kind]:
-            raise OutOfBoundsError(f"{section}.{name} is {found.__name__}")
-        elif found is int or found is float:
+        elif (value_type := type(value)) not in _TYPES[kind]:
+            raise OutOfBoundsError(f"{section}.{name} is {value_type.__name__}")
+        elif value_type is int or value_type is float:
             if not least <= value <= most:
                 raise OutOfBoundsError(f"{section}.{name} is not within {least:g} and {most:g}")
         elif kind != fields.FLAG and len(value) > most:
@@ -57,8 +57,8 @@ def check_fields(  # noqa: C901 (each call more is paid hundreds of times a reco
             raise OutOfBoundsError(f"{section}.{name} holds something else than texts")
         elif kind == fields.NUMBERS and not _are_numbers(value):
             raise OutOfBoundsError(f"{section}.{name} holds something else than numbers")
-        known[name] = value
-    return known
+        checked[name] = value
+    return checked
 
 
 _OBJECTS = (
@@ -70,22 +70,27 @@ _OBJECTS = (
 
 def known_summary(summary: Any) -> dict[str, Any]:
     """The known part of a probe's summary. Raises OutOfBoundsError where a probe writes no such."""
-    known = check_fields("probe.summaries[]", summary, fields.SUMMARY)
+    checked = check_fields("probe.summaries[]", summary, fields.SUMMARY)
     for name, columns in _OBJECTS:
-        if known.get(name) is not None:
-            known[name] = check_fields(name, known[name], columns)
-    said = known.get("communication") or {}
-    if said.get("buckets") is not None:
-        said["buckets"] = check_fields("buckets", said["buckets"], fields.BUCKETS)
-    loaders = [check_fields("loaders[]", one, fields.LOADER) for one in known.get("loaders") or ()]
+        if checked.get(name) is not None:
+            checked[name] = check_fields(name, checked[name], columns)
+    communication = checked.get("communication") or {}
+    if communication.get("buckets") is not None:
+        communication["buckets"] = check_fields("buckets", communication["buckets"], fields.BUCKETS)
+    loaders = [
+        check_fields("loaders[]", one, fields.LOADER) for one in checked.get("loaders") or ()
+    ]
     for loader in loaders:
         phases = loader["phases"]
         loader["phases"] = [check_fields("phases[]", phase, fields.PHASE) for phase in phases]
         if loader.get("tuned") is not None:
             loader["tuned"] = _known_search(loader["tuned"])
-    return {**known, "loaders": loaders}
+    return {**checked, "loaders": loaders}
 
 
 def _known_search(tuned: Any) -> dict[str, Any]:
-    known = check_fields("tuned", tuned, fields.TUNED)
-    return {**known, "rates": [check_fields("rates[]", one, fields.RATE) for one in known["rates"]]}
+    checked = check_fields("tuned", tuned, fields.TUNED)
+    return {
+        **checked,
+        "rates": [check_fields("rates[]", rate, fields.RATE) for rate in checked["rates"]],
+    }

@@ -45,11 +45,11 @@ def outcome(
     facts = None if facts and facts["state"] == "RUNNING" else facts
     status = _status(end, facts)
     state = "REQUEUED" if requeued else _state(end, facts, status, rebooted=rebooted)
-    known = status is not None and not requeued
+    is_known = status is not None and not requeued
     return {
         "state": state,
-        "exit_code": status >> 8 & 0xFF if known and status is not None else None,
-        "signal": status & 0x7F if known and status is not None else None,
+        "exit_code": status >> 8 & 0xFF if is_known and status is not None else None,
+        "signal": status & 0x7F if is_known and status is not None else None,
         "source": "node" if end is None else "epilog",
     }
 

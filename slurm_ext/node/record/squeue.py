@@ -56,8 +56,8 @@ def query_job(config: NodeConfig, job_id: int, wait_s: float) -> dict[str, Any] 
     conf = config.slurm_conf or os.environ.get("SLURM_CONF")
     env |= {"SLURM_CONF": conf} if conf else {}
     wanted = ",".join(f"{name}:{width}" for _, name, width in _FIELDS)
-    said = output_of([program, "-h", "-t", "all", "-j", str(job_id), "-O", wanted], env, wait_s)
-    return parse_squeue(said.decode("utf-8", "replace"), job_id) if said else None
+    listing = output_of([program, "-h", "-t", "all", "-j", str(job_id), "-O", wanted], env, wait_s)
+    return parse_squeue(listing.decode("utf-8", "replace"), job_id) if listing else None
 
 
 def is_taken_back(facts: Mapping[str, Any], now_s: float) -> bool:
@@ -84,8 +84,8 @@ def parse_squeue(text: str, job_id: int) -> dict[str, Any] | None:
 
     An array's last task has the array's own id, for which squeue lists all tasks.
     """
-    found = (_facts(line) for line in text.split("\n"))
-    return next((facts for facts in found if facts and facts.pop("job_id") == job_id), None)
+    rows = (_facts(line) for line in text.split("\n"))
+    return next((facts for facts in rows if facts and facts.pop("job_id") == job_id), None)
 
 
 def _facts(text: str) -> dict[str, Any] | None:

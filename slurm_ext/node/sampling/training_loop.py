@@ -36,10 +36,10 @@ class LoopTimes:
 
         spent_s = time.process_time()
         try:
-            found = collect(self._run_dir, self._uid, time.monotonic() + READ_S).summaries
+            summaries = collect(self._run_dir, self._uid, time.monotonic() + READ_S).summaries
         except OSError:
-            found = []  # its user is removing the folder
-        self.totals = loop_totals(found) if found else self.totals
+            summaries = []  # its user is removing the folder
+        self.totals = loop_totals(summaries) if summaries else self.totals
         spent_s = time.process_time() - spent_s
         self._due_s = now + max(EVERY_S, spent_s / COST_SHARE)
 

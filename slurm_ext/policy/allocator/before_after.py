@@ -50,8 +50,8 @@ class JobDelta:
     def short(self, margin: float) -> bool:
         """True if it has less than was promised, by more than `margin` of its rate."""
         demand = self.demand
-        known = self.share.samples_per_s > 0
-        least = min(demand.least_units, demand.share_units) if known else self.share.units
+        is_measured = self.share.samples_per_s > 0
+        least = min(demand.least_units, demand.share_units) if is_measured else self.share.units
         stranded = self.have.units < least
         slow = self.have.samples_per_s < self.share.samples_per_s * (1 - margin)
         return stranded or (slow and not demand.agreed)
@@ -77,5 +77,5 @@ def _standing(demand: JobDemand) -> OperatingPoint:
     """
     if demand.now is None:
         return share_or_nothing(demand)
-    known = (point for point in demand.points if same(demand.now, point))
-    return next(known, demand.now)
+    measured = (point for point in demand.points if same(demand.now, point))
+    return next(measured, demand.now)

@@ -122,12 +122,12 @@ class _Offers:
     def _concerned(self, core: int, borrower: LendingJob) -> list[tuple[LendingJob, bool]]:
         """The owner of the core and those of its other threads; True: it is lent already."""
         threads = self._node.beside(core)
-        found = {
+        owners = {
             owner.job: owner
             for thread in sorted(threads)
             if (owner := self._owners.get(thread)) and (thread == core or owner is not borrower)
         }
-        return [(owner, (name, threads) in self._lent) for name, owner in found.items()]
+        return [(owner, (name, threads) in self._lent) for name, owner in owners.items()]
 
 
 def _kept(

@@ -67,7 +67,7 @@ def pairs(
     (None) at some other. Raises InputError where a job is described wrongly.
     """
     check(candidates, running, rules)
-    waiting = sorted(candidates, key=lambda one: (one.rank, one.job))
+    waiting = sorted(candidates, key=lambda candidate: (candidate.rank, candidate.job))
     groups = _groups(running)
     typical_s = typical((*waiting, *running))
     weighing = _Weighing(PredictionCache(slowdowns), rules, typical_s, fits or _anywhere)
@@ -100,7 +100,11 @@ def fit_to_share(
     alone = unwilling(candidate, rules)
     if alone is not None:
         return SharingVerdict(share=False, worst=None, beside=None, reason=alone)
-    met = [one for one in others if one.job != candidate.job and meets(candidate, one, rules)]
+    met = [
+        neighbour
+        for neighbour in others
+        if neighbour.job != candidate.job and meets(candidate, neighbour, rules)
+    ]
     once = PredictionCache(slowdowns)
     worst: SharingVerdict | None = None
     for other in met or [candidate]:
@@ -117,10 +121,10 @@ def fit_to_share(
 
 
 def why_not(
-    one: Candidate, here: Sequence[Candidate], slowdowns: SpeedPredictor, rules: SharingRules
+    candidate: Candidate, here: Sequence[Candidate], slowdowns: SpeedPredictor, rules: SharingRules
 ) -> str | None:
     """Reason in one clause why a job cannot join those that run together; None if it can."""
-    together = [one, *here]
+    together = [candidate, *here]
     return why_apart(together, PredictionCache(slowdowns).speeds(together), rules)
 
 
@@ -145,7 +149,7 @@ def _beside(
 
 def _matched(possible: Mapping[Edge, Pair], window: Sequence[Candidate]) -> list[Pair]:
     """The best pairs; among equal ones those of the jobs that came first."""
-    late = {one.job: 1 - EARLIER * at for at, one in enumerate(window)}
+    late = {candidate.job: 1 - EARLIER * at for at, candidate in enumerate(window)}
     weights = {
         (a, b): pair.weight * late.get(a, 1.0) * late.get(b, 1.0)
         for (a, b), pair in possible.items()
@@ -157,7 +161,7 @@ def _possible(
     window: Sequence[Candidate], groups: Sequence[Sequence[Candidate]], weighing: "_Weighing"
 ) -> dict[Edge, Pair]:
     """Every pair that is allowed and saves time; jobs that run together are one end."""
-    ends = [[one] for one in window]
+    ends = [[candidate] for candidate in window]
     twos = [*combinations(ends, 2), *product(ends, groups)]
     tried = (((a[0].job, b[0].job), weighing.pair(a, b)) for a, b in twos)
     return {edge: pair for edge, pair in tried if pair is not None}
@@ -174,7 +178,7 @@ class _Weighing:
     def pair(self, a: Sequence[Candidate], b: Sequence[Candidate]) -> Pair | None:
         """A newcomer and another, or those that run together; None: not allowed, or no gain."""
         place = b[0].place
-        together = sorted((*a, *b), key=lambda one: one.job)
+        together = sorted((*a, *b), key=lambda candidate: candidate.job)
         if len(together) > self._rules.most_together:
             return None
         if not self._fits(a if place else together, place):
@@ -186,7 +190,7 @@ class _Weighing:
         if not weight > 0:
             return None
         return Pair(
-            jobs=tuple(one.job for one in together),
+            jobs=tuple(candidate.job for candidate in together),
             speeds=speeds,
             weight=weight,
             place=place,
@@ -202,8 +206,8 @@ def _reason(speeds: Mapping[str, RelativeSpeed], weight: float) -> str:
 def _groups(running: Sequence[Candidate]) -> list[list[Candidate]]:
     """Jobs that run, by place."""
     places: dict[str, list[Candidate]] = {}
-    for one in sorted(running, key=lambda one: one.job):
-        places.setdefault(one.place or "", []).append(one)
+    for candidate in sorted(running, key=lambda candidate: candidate.job):
+        places.setdefault(candidate.place or "", []).append(candidate)
     return [places[place] for place in sorted(places)]
 
 
@@ -217,19 +221,21 @@ class PredictionCache:
     def speeds(self, together: Sequence[Candidate]) -> dict[str, RelativeSpeed]:
         """Each one's, beside all the others."""
         return {
-            one.job: self.speed(one, [other for other in together if other is not one])
-            for one in together
+            candidate.job: self.speed(
+                candidate, [other for other in together if other is not candidate]
+            )
+            for candidate in together
         }
 
-    def speed(self, one: Candidate, beside: Sequence[Candidate]) -> RelativeSpeed:
+    def speed(self, candidate: Candidate, beside: Sequence[Candidate]) -> RelativeSpeed:
         """Its speed beside all of them."""
-        query = (one.device, _name(one), tuple(sorted(map(_name, beside))))
+        query = (candidate.device, _name(candidate), tuple(sorted(map(_name, beside))))
         if query not in self._known:
             solos = [other.solo for other in beside]
-            self._known[query] = self._slowdowns.speed(one.solo, solos, one.device)
+            self._known[query] = self._slowdowns.speed(candidate.solo, solos, candidate.device)
         return self._known[query]
 
 
-def _name(one: Candidate) -> str:
+def _name(candidate: Candidate) -> str:
     """Key that is the same for the next run of the job; without a solo key the job's own."""
-    return one.solo.key or f"job {one.job}"
+    return candidate.solo.key or f"job {candidate.job}"

@@ -126,7 +126,9 @@ PairCooldowns = Mapping[
 
 def cooldowns_as_json(cooldowns: PairCooldowns) -> list[list[Any]]:
     """`[[solo keys], last_s, times]` of each."""
-    return sorted([sorted(pair), one.last_s, one.times] for pair, one in cooldowns.items())
+    return sorted(
+        [sorted(pair), cooldown.last_s, cooldown.times] for pair, cooldown in cooldowns.items()
+    )
 
 
 def cooldowns_from_json(rows: Iterable[Any]) -> dict[frozenset[str], PairCooldown]:

@@ -144,5 +144,7 @@ def _left_s(candidate: Candidate, typical_s: float) -> float:
 
 def typical(jobs: Sequence[Candidate]) -> float:
     """Remaining time assumed where it is unknown: the median of the known ones."""
-    known = sorted(candidate.remaining_s for candidate in jobs if candidate.remaining_s is not None)
-    return known[len(known) // 2] if known else UNKNOWN_S
+    remaining = sorted(
+        candidate.remaining_s for candidate in jobs if candidate.remaining_s is not None
+    )
+    return remaining[len(remaining) // 2] if remaining else UNKNOWN_S

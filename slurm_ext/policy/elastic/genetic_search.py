@@ -96,13 +96,13 @@ def _population(
 ) -> Schedules:
     if not starts:
         raise InputError("evolution", "expected at least one schedule to start from")
-    given = np.stack(list(starts)).astype(np.int16)
-    if given.shape[1:] != (problem.jobs, problem.nodes):
-        raise InputError("evolution", f"a start is {given.shape[1:]}: expected jobs x nodes")
-    if (given < 0).any() or (given.sum(axis=1) > problem.per_node).any():
+    first = np.stack(list(starts)).astype(np.int16)
+    if first.shape[1:] != (problem.jobs, problem.nodes):
+        raise InputError("evolution", f"a start is {first.shape[1:]}: expected jobs x nodes")
+    if (first < 0).any() or (first.sum(axis=1) > problem.per_node).any():
         raise InputError("evolution", "a start gives GPUs that are not there")
-    copies = given[rng.integers(len(given), size=POPULATION - min(len(given), POPULATION))]
-    return np.concatenate([given, _mutated(problem, copies, rng)])
+    copies = first[rng.integers(len(first), size=POPULATION - min(len(first), POPULATION))]
+    return np.concatenate([first, _mutated(problem, copies, rng)])
 
 
 def _best_distinct(marks: Floats) -> NDArray[np.int64]:
@@ -170,12 +170,12 @@ def _put(
     order = np.argsort(np.where(free >= wants, free, 3 * problem.per_node - free), axis=1)
     sorted_free = np.take_along_axis(free, order, axis=1)
     before = np.cumsum(sorted_free, axis=1) - sorted_free
-    given = np.clip(size[:, None] - before, 0, sorted_free)
+    placed = np.clip(size[:, None] - before, 0, sorted_free)
     if problem.even:
         first = np.arange(problem.nodes)[None, :] < count
-        given = np.where(first & (sorted_free >= wants), wants, 0)
+        placed = np.where(first & (sorted_free >= wants), wants, 0)
     out = np.zeros_like(free)
-    np.put_along_axis(out, order, given, axis=1)
+    np.put_along_axis(out, order, placed, axis=1)
     kids[rows, job] = out
 
 

@@ -126,11 +126,11 @@ def _placed(sizes: Sequence[int], budget: GpuBudget) -> Schedules | None:
         places[len(sizes)] = {budget.nodes - 1: taken}
     for job in sorted(range(len(sizes)), key=lambda job: -sizes[job]):
         count = -(-sizes[job] // budget.per_node)
-        each = sizes[job] // count
-        fits = sorted((left, at) for at, left in enumerate(free) if left >= each)[:count]
-        if len(fits) < count or each * count != sizes[job]:
+        per_node = sizes[job] // count
+        fits = sorted((left, at) for at, left in enumerate(free) if left >= per_node)[:count]
+        if len(fits) < count or per_node * count != sizes[job]:
             return None
-        places[job] = {at: each for _, at in fits}
+        places[job] = {at: per_node for _, at in fits}
         for _, at in fits:
-            free[at] -= each
+            free[at] -= per_node
     return matrix([places[job] for job in sorted(places)], budget.nodes)

@@ -123,9 +123,11 @@ def _batches(profile: Profile, room: RankResources, ranks: int) -> Iterator[int]
 
 
 def _fits(profile: Profile, room: RankResources, ranks: int, batch: int) -> bool:
-    held = profile.fixed_bytes + batch * profile.sample_bytes + CONTEXT_BYTES
+    bytes_of_rank = profile.fixed_bytes + batch * profile.sample_bytes + CONTEXT_BYTES
     cores = ranks * (_workers(profile, ranks, batch) + 1)
-    fits = ranks * held <= MEMORY_SHARE * room.gpu_mem_bytes and cores <= room.cores_per_gpu
+    fits = (
+        ranks * bytes_of_rank <= MEMORY_SHARE * room.gpu_mem_bytes and cores <= room.cores_per_gpu
+    )
     return fits and batch >= 1
 
 

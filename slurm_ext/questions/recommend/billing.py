@@ -22,7 +22,7 @@ def slurm_table(
 ) -> tuple[NodeType, ...]:
     """One type for each partition and kind of node with GPUs. Raises InputError without a price."""
     counts: dict[tuple[str, str, int, int, int], int] = {}
-    billing = {one.name: one.billing for one in partitions}
+    billing = {part.name: part.billing for part in partitions}
     for node in nodes:
         for partition in node.partitions:
             gpu, gpus = _gpus(node.gres)
@@ -70,10 +70,10 @@ def billed(
 
 
 def _weight(text: str) -> tuple[float, str]:
-    found = _WEIGHT.fullmatch(text)
-    if found is None:
+    match = _WEIGHT.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} is not a weight such as 1.0 or 0.25G")
-    return float(found[1]), found[2]
+    return float(match[1]), match[2]
 
 
 def _gpus(gres: Mapping[str, int]) -> tuple[str, int]:

@@ -26,9 +26,12 @@ def gradients_of(
     mine = [row for row in every if row.script == keys.get(Level.SCRIPT)]
     size = size or (sum(mine[0].run.bucket_bytes) if mine else None)
     others = [_bytes(row) for row in every if row not in mine and _tells(row)]
-    newest = {(one.training, one.gpu, one.ranks, one.nodes): one for one in reversed(others)}
-    known = tuple(newest.values())
-    return GradientBytes(size=size, others=known, is_gpu=is_model) if size and known else None
+    newest = {
+        (example.training, example.gpu, example.ranks, example.nodes): example
+        for example in reversed(others)
+    }
+    examples = tuple(newest.values())
+    return GradientBytes(size=size, others=examples, is_gpu=is_model) if size and examples else None
 
 
 def _tells(row: "SyncRow") -> bool:

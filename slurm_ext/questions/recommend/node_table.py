@@ -84,9 +84,9 @@ def parse_table(text: str, source: str) -> tuple[NodeType, ...]:
     tables = document.get("node")
     if not isinstance(tables, list) or not 0 < len(tables) <= MOST_TYPES:
         raise SettingsError(source, "node", tables, f"1 to {MOST_TYPES} tables named [[node]]")
-    found = tuple(_node(source, f"node[{at}]", table) for at, table in enumerate(tables, 1))
-    _check_names(source, found)
-    return found
+    nodes = tuple(_node(source, f"node[{at}]", table) for at, table in enumerate(tables, 1))
+    _check_names(source, nodes)
+    return nodes
 
 
 def _node(source: str, where: str, table: Any) -> NodeType:
@@ -100,8 +100,8 @@ def _node(source: str, where: str, table: Any) -> NodeType:
     if lacking:
         valid = KEYS[lacking[0]].valid
         raise InputError(source, f"{where}.{lacking[0]} is missing: expected {valid}")
-    given = {name: _value(source, f"{where}.{name}", name, table[name]) for name in table}
-    return NodeType(**{KEYS[name].field: value for name, value in given.items()})
+    values = {name: _value(source, f"{where}.{name}", name, table[name]) for name in table}
+    return NodeType(**{KEYS[name].field: value for name, value in values.items()})
 
 
 def _value(source: str, where: str, name: str, value: Any) -> Any:
@@ -119,8 +119,8 @@ def _is_valid(key: _Key, value: Any) -> bool:
     return isfinite(value) and key.least <= value <= key.most
 
 
-def _check_names(source: str, found: tuple[NodeType, ...]) -> None:
-    names = [one.name for one in found]
+def _check_names(source: str, nodes: tuple[NodeType, ...]) -> None:
+    names = [node.name for node in nodes]
     for at, name in enumerate(names):
         if name in names[:at]:
             valid = "a name that no other node of the table has"

@@ -51,31 +51,31 @@ def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) 
     return {**chosen, **_choice(chosen, rates), "missing": _missing(rates)}
 
 
-def _choice(asked: Mapping[str, Any], rates: "NodeRates") -> dict[str, Any]:
+def _choice(fields: Mapping[str, Any], rates: "NodeRates") -> dict[str, Any]:
     from slurm_ext.policy.node_shapes import TrainingGoal, choose_nodes
     from slurm_ext.policy.shape_trials import next_trial
 
     names = ("samples", "startup_s", "deadline_s", "budget")
-    goal = TrainingGoal(**{name: asked[name] for name in names})
+    goal = TrainingGoal(**{name: fields[name] for name in names})
     choice = choose_nodes(rates.shapes, goal)
     trial = next_trial(choice.every, goal, choice.cheapest)
     likeliest = None
-    if choice.likeliest is not None and asked["deadline_s"] is not None:
-        chance = choice.likeliest.chance(asked["deadline_s"])
+    if choice.likeliest is not None and fields["deadline_s"] is not None:
+        chance = choice.likeliest.chance(fields["deadline_s"])
         likeliest = {**as_json(choice.likeliest), "chance": chance}
     return {
         "cheapest": choice.cheapest and as_json(choice.cheapest),
         "fastest": choice.fastest and as_json(choice.fastest),
         "likeliest": likeliest,
         "trial": trial and {**as_json(trial.shape), "chance": trial.chance, "saving": trial.saving},
-        "front": [as_json(one) for one in choice.front],
-        "shapes": [as_json(one) for one in choice.every],
+        "front": [as_json(priced) for priced in choice.front],
+        "shapes": [as_json(priced) for priced in choice.every],
     }
 
 
-def as_json(one: "PricedShape") -> dict[str, Any]:
+def as_json(priced: "PricedShape") -> dict[str, Any]:
     """One shape of the document."""
-    shape = one.shape
+    shape = priced.shape
     return {
         "node": shape.node.name,
         "nodes": shape.nodes,
@@ -84,15 +84,15 @@ def as_json(one: "PricedShape") -> dict[str, Any]:
         "samples_per_s": shape.samples_per_s,
         "low": shape.interval.low,
         "high": shape.interval.high,
-        "time_s": one.time_s,
-        "time_low_s": one.time.low,
-        "time_high_s": one.time.high,
-        "cost": one.cost,
-        "cost_low": one.cost_bounds.low,
-        "cost_high": one.cost_bounds.high,
+        "time_s": priced.time_s,
+        "time_low_s": priced.time.low,
+        "time_high_s": priced.time.high,
+        "cost": priced.cost,
+        "cost_low": priced.cost_bounds.low,
+        "cost_high": priced.cost_bounds.high,
         "limit": shape.limit,
         "rests_on": shape.rests_on,
-        "certain": one.certain,
+        "certain": priced.certain,
     }
 
 
@@ -132,17 +132,17 @@ def _rates(
     path, keys = settings.state_dir / "history.db", own_keys(viewer, fields)
     wait_ms = settings["history.busy_timeout_ms"]
     with open_visible(path, viewer, busy_timeout_ms=wait_ms) as history:
-        near = [one for level, key in keys.items() for one in gpu_runs(history, level, key)]
+        near = [run for level, key in keys.items() for run in gpu_runs(history, level, key)]
     with closing(connect(path, busy_timeout_ms=wait_ms)) as conn:
         evidence = similar_runs(conn, path, keys)
-    known = RunFacts(
+    facts = RunFacts(
         evidence=evidence,
         family=scaling_family(settings),
         busy=_busy(near),
         most_batch=fields.get("most_batch"),
         gradients=_gradients(settings, viewer, keys, fields.get("gradient_bytes")),
     )
-    return evidence, node_rates(known, _table(fields["table"], settings), _gain(settings, viewer))
+    return evidence, node_rates(facts, _table(fields["table"], settings), _gain(settings, viewer))
 
 
 def _gain(settings: "Settings", viewer: "Viewer") -> "Callable[[str, str], LogNormal | None]":
@@ -154,14 +154,17 @@ def _gain(settings: "Settings", viewer: "Viewer") -> "Callable[[str, str], LogNo
 
 
 def _gradients(
-    settings: "Settings", viewer: "Viewer", keys: "Mapping[Level, int]", told: float | None
+    settings: "Settings",
+    viewer: "Viewer",
+    keys: "Mapping[Level, int]",
+    gradient_bytes: float | None,
 ) -> "GradientBytes | None":
     """By what the viewer may know of others."""
     from slurm_ext.history.views.sync_rows import sync_rows
     from slurm_ext.questions.recommend.gradients import MOST_ROWS, gradients_of
 
     with _known_to(settings, viewer) as history:
-        return gradients_of(sync_rows(history, 0, MOST_ROWS), keys, told)
+        return gradients_of(sync_rows(history, 0, MOST_ROWS), keys, gradient_bytes)
 
 
 def _known_to(settings: "Settings", viewer: "Viewer") -> "History":

@@ -19,19 +19,21 @@ def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) 
     """
     from slurm_ext.policy.ranks.choose import choose, packings
 
-    level, found = _evidence(settings, viewer, fields)
+    level, evidence = _evidence(settings, viewer, fields)
     chosen: dict[str, Any] = {"v": 1, "job": fields.get("name"), "level": level}
-    chosen["runs"] = [asdict(one) for one in found.runs]
+    chosen["runs"] = [asdict(packing) for packing in evidence.runs]
     chosen |= {"profile": None, "room": None, "recommendation": None, "others": []}
-    if found.profile is not None and found.room is not None:
-        best = choose(found.profile, found.room)
-        chosen["profile"] = {**asdict(found.profile), "busy": found.profile.busy}
-        bounds = asdict(found.room)
+    if evidence.profile is not None and evidence.room is not None:
+        best = choose(evidence.profile, evidence.room)
+        chosen["profile"] = {**asdict(evidence.profile), "busy": evidence.profile.busy}
+        bounds = asdict(evidence.room)
         chosen["room"] = {n: None if v == float("inf") else v for n, v in bounds.items()}
         chosen["recommendation"] = asdict(best)
-        others = [one for one in packings(found.profile, found.room) if one != best]
-        chosen["others"] = [asdict(one) for one in others]
-    return {**chosen, "missing": list(found.missing)}
+        others = [
+            packing for packing in packings(evidence.profile, evidence.room) if packing != best
+        ]
+        chosen["others"] = [asdict(packing) for packing in others]
+    return {**chosen, "missing": list(evidence.missing)}
 
 
 def _evidence(
@@ -48,12 +50,12 @@ def _evidence(
     first: tuple[str | None, RanksEvidence] | None = None
     with open_visible(path, viewer, busy_timeout_ms=wait_ms) as history:
         for level, key in own_keys(viewer, fields).items():
-            measured = [_measured(one) for one in gpu_runs(history, level, key)]
-            found = evidence_of(measured, room, fields.get("most_batch"))
-            if found.runs:
-                return level.value, found
+            measured = [_measured(run) for run in gpu_runs(history, level, key)]
+            evidence = evidence_of(measured, room, fields.get("most_batch"))
+            if evidence.runs:
+                return level.value, evidence
             if measured and first is None:
-                first = (level.value, found)
+                first = (level.value, evidence)
     return first or (None, evidence_of([], room))
 
 

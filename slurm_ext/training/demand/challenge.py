@@ -59,7 +59,7 @@ def challenge(
     if len(need) < FEWEST_SLOTS:
         return verdict
     rows = features(need, first_slot)
-    each = np.ones(len(need)) if weights is None else weights
+    row_weights = np.ones(len(need)) if weights is None else weights
     split, furthest = int(EARLIER * len(need)), HORIZONS[-1]
 
     def score(early: DemandModel) -> Scores:
@@ -67,20 +67,20 @@ def challenge(
         change = changes(need, furthest)[later]
         ours = np.abs(early.change(rows[later], furthest) - change)
         return {
-            "ours": {"mae": float(np.average(ours, weights=each[later]))},
-            "persistence": {"mae": float(np.average(np.abs(change), weights=each[later]))},
+            "ours": {"mae": float(np.average(ours, weights=row_weights[later]))},
+            "persistence": {"mae": float(np.average(np.abs(change), weights=row_weights[later]))},
         }
 
     def export(early: DemandModel, _: Scores) -> Export:
-        shifts = shortfalls(early, need, rows, split, each)
-        model = replace(fit(need, rows, each), shifts=shifts)
+        shifts = shortfalls(early, need, rows, split, row_weights)
+        model = replace(fit(need, rows, row_weights), shifts=shifts)
         newest = features(need[-COMPARED:], 0)
         return Export(serialize(model), lambda path: difference(model, load(path), newest))
 
     return Challenger(
         kind="demand",
         folder=folder,
-        fit=lambda: fit(need[:split], rows[:split], each[:split]),
+        fit=lambda: fit(need[:split], rows[:split], row_weights[:split]),
         score=score,
         baselines={"persistence": f"persistence: the learned was {ERRORS}"},
         export=export,
@@ -89,8 +89,8 @@ def challenge(
     ).challenge(verdict)
 
 
-def difference(one: DemandModel, other: DemandModel, rows: Array) -> float:
+def difference(ours: DemandModel, other: DemandModel, rows: Array) -> float:
     """Largest difference of changes and peaks in nodes."""
-    off = [np.abs(one.change(rows, h) - other.change(rows, h)).max() for h in HORIZONS]
-    off += [np.abs(one.peak(rows, level) - other.peak(rows, level)).max() for level in LEVELS]
+    off = [np.abs(ours.change(rows, h) - other.change(rows, h)).max() for h in HORIZONS]
+    off += [np.abs(ours.peak(rows, level) - other.peak(rows, level)).max() for level in LEVELS]
     return float(max(off))

@@ -44,16 +44,16 @@ def fit(need: Array, rows: Array, weights: Array) -> DemandModel:
     lines, trees, peaks = {}, {}, {}
     for horizon in HORIZONS:
         change = changes(need, horizon)
-        known = usable & ~np.isnan(change)
-        part, each = (rows[known], change[known]), None if alike else weights[known]
-        lines[horizon] = _line(*part, weights[known])
-        trees[horizon] = fit_forest(*part, {**TREES, **MEDIAN}, ROUNDS, each)
+        labelled = usable & ~np.isnan(change)
+        part, row_weights = (rows[labelled], change[labelled]), None if alike else weights[labelled]
+        lines[horizon] = _line(*part, weights[labelled])
+        trees[horizon] = fit_forest(*part, {**TREES, **MEDIAN}, ROUNDS, row_weights)
     added = highest_ahead(need)
-    known = usable & ~np.isnan(added)
+    labelled = usable & ~np.isnan(added)
     for level in LEVELS:
         params = {**TREES, **PEAK, "alpha": level}
-        part, each = (rows[known], added[known]), None if alike else weights[known]
-        peaks[level] = fit_forest(*part, params, PEAK_ROUNDS, each)
+        part, row_weights = (rows[labelled], added[labelled]), None if alike else weights[labelled]
+        peaks[level] = fit_forest(*part, params, PEAK_ROUNDS, row_weights)
     return DemandModel(lines, trees, peaks, dict.fromkeys(LEVELS, 0.0))
 
 

@@ -70,13 +70,13 @@ def challenge(jobs: Sequence[FinishedJob], models: Path) -> TrainingVerdict:
 
     def scores(model: DurationArtifact) -> Scores:
         times = table.submit_s[later], table.end_s[later]
-        known = table.log_s[table.end_s <= cut_s]
+        learned_log_s = table.log_s[table.end_s <= cut_s]
         history = rows[:, SITE.features.index("history")]
-        history = np.where(np.isnan(history), known.mean(), history)
+        history = np.where(np.isnan(history), learned_log_s.mean(), history)
         return {
             "ours": score(model, rows, log_s, times),
             "history": {"mae": float(np.abs(history - log_s).mean())},
-            "median": {"mae": float(np.abs(np.median(known) - log_s).mean())},
+            "median": {"mae": float(np.abs(np.median(learned_log_s) - log_s).mean())},
             "incumbent": None
             if serving is None
             else score(serving, _rows(serving, jobs, table)[later], log_s, times),
@@ -148,8 +148,8 @@ def _fit(table: JobTable, which: NDArray[np.bool_]) -> DurationModel:
 
 def _bounds(predicted: DurationQuantiles, log_s: Array) -> AdaptiveBounds:
     bounds = AdaptiveBounds()
-    known = predicted.known.tolist()
-    bounds.start(known, predicted.log_low - log_s, log_s - predicted.log_high)
+    levels = predicted.known.tolist()
+    bounds.start(levels, predicted.log_low - log_s, log_s - predicted.log_high)
     return bounds
 
 
@@ -180,8 +180,8 @@ def _coverage(
         while running and running[0][0] <= submit_s:
             _, ended = heapq.heappop(running)
             bounds.update(int(predicted.known[ended]), below[ended], above[ended])
-        known = int(predicted.known[at])
-        inside += below[at] <= bounds.low[known] and above[at] <= bounds.high[known]
+        level = int(predicted.known[at])
+        inside += below[at] <= bounds.low[level] and above[at] <= bounds.high[level]
         heapq.heappush(running, (end_s, at))
     return float(inside / len(log_s))
 
@@ -199,14 +199,16 @@ def _has_window(about: Mapping[str, Any]) -> bool:
     return isinstance(window, list) and len(window) == 2 and isinstance(window[1], float)
 
 
-def difference(one: DurationArtifact, other: DurationArtifact, rows: Array) -> float:
+def difference(first: DurationArtifact, other: DurationArtifact, rows: Array) -> float:
     """Largest difference of log means and bounds, jobs with no known feature included."""
     queries = np.vstack([rows, np.full((1, rows.shape[1]), np.nan)])
-    ours, theirs = (artifact.durations.predict(queries) for artifact in (one, other))
+    ours, theirs = (artifact.durations.predict(queries) for artifact in (first, other))
     ends = ("log_mean", "log_low", "log_high")
     off = max(float(np.abs(getattr(ours, end) - getattr(theirs, end)).max()) for end in ends)
     moved = np.abs(
-        np.subtract([*one.bounds.low, *one.bounds.high], [*other.bounds.low, *other.bounds.high])
+        np.subtract(
+            [*first.bounds.low, *first.bounds.high], [*other.bounds.low, *other.bounds.high]
+        )
     )
     return max(off, float(moved.max()))
 
@@ -223,7 +225,7 @@ def finished_jobs(runs: Iterable[Mapping[str, Any]]) -> list[FinishedJob]:
         if query is None or elapsed_s is None:
             continue
         key = tuple(run.get(name) for name in ("cluster", "job_id", "restart"))
-        known = jobs.get(key)
-        if known is None or (known.end_s or 0.0) < run["end_s"]:
+        earlier = jobs.get(key)
+        if earlier is None or (earlier.end_s or 0.0) < run["end_s"]:
             jobs[key] = FinishedJob(query.submission(), float(run["end_s"]), elapsed_s)
     return sorted(jobs.values(), key=lambda job: job.asked.submit_s)

@@ -84,15 +84,15 @@ def _misses(
     return [float(miss) for miss in np.abs(np.log(rates / truth))]
 
 
-def difference(one: Family, other: Family) -> float:
+def difference(first: Family, other: Family) -> float:
     """Largest difference of log rates and interval ends, for known and unknown trainings."""
     points = [ScalingMeasurement(config=COMPARED[0], samples_per_s=100.0)]
     off = 0.0
-    for model in (one.models[0], "unseen"):
-        for cluster in (one.clusters[0], "unseen"):
+    for model in (first.models[0], "unseen"):
+        for cluster in (first.clusters[0], "unseen"):
             ours, theirs = (
                 fit(points, family.prior(model=model, cluster=cluster)).rates(COMPARED)
-                for family in (one, other)
+                for family in (first, other)
             )
             off = max(off, float(np.abs(np.log(ours) - np.log(theirs)).max()))
     return off

@@ -67,21 +67,21 @@ def learn(rows: Iterable[ScalingRow], *, seed: int = 0) -> Family:
     models = tuple(sorted({model for model, _ in pairs}))
     clusters = tuple(sorted({cluster for _, cluster in pairs}))
     batch0 = np.array([_smallest(pairs, model) for model in models])
-    each = [
+    linearized = [
         _linear(points, models.index(model), clusters.index(cluster), batch0, seed)
         for (model, cluster), points in pairs.items()
     ]
-    known = LinearizedRows(*(np.concatenate(every) for every in zip(*each, strict=True)))
-    terms, parts, noise_sd = _variances(known)
+    joined = LinearizedRows(*(np.concatenate(every) for every in zip(*linearized, strict=True)))
+    terms, parts, noise_sd = _variances(joined)
     return Family(
         models=models,
         clusters=clusters,
         log_batch0=batch0,
-        model=known.model,
-        cluster=known.cluster,
-        at=known.at,
-        logs=known.logs,
-        slopes=known.slopes,
+        model=joined.model,
+        cluster=joined.cluster,
+        at=joined.at,
+        logs=joined.logs,
+        slopes=joined.slopes,
         terms=terms,
         parts=parts,
         noise_sd=noise_sd,
@@ -119,10 +119,10 @@ def _without_name(names: tuple[str, ...], gone: str | None) -> tuple[str, ...]:
 
 def _smallest(pairs: dict[tuple[str, str], list[ScalingMeasurement]], model: str) -> float:
     return min(
-        log(one.config.local_batch)
+        log(point.config.local_batch)
         for (name, _), points in pairs.items()
         if name == model
-        for one in points
+        for point in points
     )
 
 
@@ -139,8 +139,8 @@ def _linear(
     )
     terms = fit(most, here).members[0][1].terms
     kept = most[:ROWS_A_PAIR]
-    at = columns([one.config for one in kept])
-    steps = np.log(at[:, 1]) + at[:, 0] - np.log([one.samples_per_s for one in kept])
+    at = columns([point.config for point in kept])
+    steps = np.log(at[:, 1]) + at[:, 0] - np.log([point.samples_per_s for point in kept])
     lean = slopes(terms, at, float(batch0[model]))
     off = (
         steps
@@ -151,7 +151,7 @@ def _linear(
     return *whose, at, off, lean
 
 
-def _variances(known: LinearizedRows) -> tuple[Array, Array, float]:
+def _variances(rows: LinearizedRows) -> tuple[Array, Array, float]:
     """Of terms by level, of parts by level, and the noise's sd: the most probable ones."""
     usual_terms = (
         np.diag(default_term_prior().covariance)[1:, None] / len(LEVELS) * np.ones(len(LEVELS))
@@ -159,7 +159,7 @@ def _variances(known: LinearizedRows) -> tuple[Array, Array, float]:
     usual_parts = (np.array(DEFAULT_RESIDUALS) ** 2 / SHARED.sum(1))[:, None] * SHARED
     shared = usual_parts > 0
     first = np.concatenate((usual_terms.ravel(), usual_parts[shared], [USUAL_NOISE**2]))
-    logs = _most_probable(np.log(first), _stacked(known, shared), _length(known), known.logs)
+    logs = _most_probable(np.log(first), _stacked(rows, shared), _length(rows), rows.logs)
     best = np.exp(logs)
     split = usual_terms.size
     terms = np.zeros((len(TERMS), len(LEVELS)))
@@ -170,20 +170,20 @@ def _variances(known: LinearizedRows) -> tuple[Array, Array, float]:
     return terms, parts, float(np.sqrt(best[-1]))
 
 
-def _length(known: LinearizedRows) -> Array:
+def _length(rows: LinearizedRows) -> Array:
     """Covariance by the length of a training's step alone, whose variance is not learned."""
-    own = same_group(known.model, known.cluster, known.model, known.cluster)[OWN]
-    lean = known.slopes[:, 0]
+    own = same_group(rows.model, rows.cluster, rows.model, rows.cluster)[OWN]
+    lean = rows.slopes[:, 0]
     return np.asarray(default_term_prior().covariance[0, 0] * np.outer(lean, lean) * own)
 
 
-def _stacked(known: LinearizedRows, shared: NDArray[np.bool_]) -> Array:
+def _stacked(rows: LinearizedRows, shared: NDArray[np.bool_]) -> Array:
     """Covariance that one unit of each learned variance adds to the rows: (variance, row, row)."""
-    levels = same_group(known.model, known.cluster, known.model, known.cluster)
-    near = similarity(known.at, known.at)
-    every = [np.outer(lean, lean) * level for lean in known.slopes.T[1:] for level in levels]
+    levels = same_group(rows.model, rows.cluster, rows.model, rows.cluster)
+    near = similarity(rows.at, rows.at)
+    every = [np.outer(lean, lean) * level for lean in rows.slopes.T[1:] for level in levels]
     every += [near[part] * levels[level] for part, level in np.argwhere(shared)]
-    return np.stack([*every, np.eye(len(known.at))])
+    return np.stack([*every, np.eye(len(rows.at))])
 
 
 def _most_probable(first: Array, stacked: Array, fixed: Array, logs: Array) -> Array:

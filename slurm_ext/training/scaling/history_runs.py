@@ -30,25 +30,25 @@ def rows(table: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[Scaling
         if row is not None:
             owners[row.model, row.cluster] = named["user"] or ""
             key, config = (row.model, row.cluster), row.measured.config
-            trainings[key] = each = trainings.pop(key, {})  # the last training is the newest
-            each.pop(config, None)
-            each[config] = row  # and so is the last of its configs; a repeat replaces the older
-    newest = [list(each.values())[-MOST_ROWS:] for each in trainings.values()]
-    growing = [each for each in newest if _counts(each) > 1]
-    whose = [owners[each[0].model, each[0].cluster] for each in growing]
+            trainings[key] = configs = trainings.pop(key, {})  # the last training is the newest
+            configs.pop(config, None)
+            configs[config] = row  # and so is the last of its configs; a repeat replaces the older
+    newest = [list(configs.values())[-MOST_ROWS:] for configs in trainings.values()]
+    growing = [configs for configs in newest if _counts(configs) > 1]
+    whose = [owners[configs[0].model, configs[0].cluster] for configs in growing]
     fair = [growing[place] for place in fair_newest(whose)]
-    return [row for each in fair[-MOST_TRAININGS:] for row in each]
+    return [row for configs in fair[-MOST_TRAININGS:] for row in configs]
 
 
 def _row(named: Mapping[str, Any]) -> ScalingRow | None:
     if not all((named[name] or 0) > 0 for name in NEEDED) or not named["gpus"]:
         return None
-    one = measurement_of(LoaderRun(**{name: named[name] for name in _LOADER}))
+    measured = measurement_of(LoaderRun(**{name: named[name] for name in _LOADER}))
     key = named["key_script"]
-    if one is None or key is None:
+    if measured is None or key is None:
         return None
-    return ScalingRow(model=str(key), cluster=named["gpu_model"] or "", measured=one)
+    return ScalingRow(model=str(key), cluster=named["gpu_model"] or "", measured=measured)
 
 
-def _counts(each: Sequence[ScalingRow]) -> int:
-    return len({row.measured.config.gpus for row in each})
+def _counts(training: Sequence[ScalingRow]) -> int:
+    return len({row.measured.config.gpus for row in training})

@@ -50,7 +50,7 @@ def trained(rows: Iterable[ScalingRow], *, seed: int = 0) -> Family:
     if len({model for model, _ in pairs}) < 2:
         return family  # none can be held out: the usual chances and widths stay
     family = replace(family, chances=_chances(family, pairs))
-    misses = [one for held in _held_out(family, rows) for one in _misses(held)]
+    misses = [miss for held_out in _held_out(family, rows) for miss in _misses(held_out)]
     return replace(family, widths=interval_widths(misses)) if misses else family
 
 
@@ -60,9 +60,9 @@ def _held_out(family: Family, rows: Sequence[ScalingRow]) -> Iterator[HeldOut]:
         kept = [row for row in rows if getattr(row, kind) not in gone]
         fewer = replace(learn(kept), chances=family.chances)
         for pair, points in by_pair(row for row in rows if getattr(row, kind) in gone).items():
-            one = HeldOut(group, fewer, *pair, points)
-            yield one
-            yield from _without_both(one) if kind == "model" else ()
+            held_out = HeldOut(group, fewer, *pair, points)
+            yield held_out
+            yield from _without_both(held_out) if kind == "model" else ()
 
 
 def _parts(rows: Sequence[ScalingRow], kind: str) -> list[tuple[str, set[str]]]:
@@ -72,11 +72,11 @@ def _parts(rows: Sequence[ScalingRow], kind: str) -> list[tuple[str, set[str]]]:
     return [(kind, set(names[part::parts])) for part in range(parts)] if parts > 1 else []
 
 
-def _without_both(one: HeldOut) -> Iterator[HeldOut]:
+def _without_both(held_out: HeldOut) -> Iterator[HeldOut]:
     """The same without the cluster's rows, if it has some and others are left."""
-    clusters = one.family.clusters
-    if one.cluster in clusters and len(clusters) > 1:
-        yield one._replace(family=without(one.family, cluster=one.cluster))
+    clusters = held_out.family.clusters
+    if held_out.cluster in clusters and len(clusters) > 1:
+        yield held_out._replace(family=without(held_out.family, cluster=held_out.cluster))
 
 
 def _chances(family: Family, pairs: Pairs) -> Array:
@@ -99,9 +99,12 @@ def _chances(family: Family, pairs: Pairs) -> Array:
     return chances
 
 
-def _misses(held: HeldOut) -> Iterator[Misses]:
+def _misses(held_out: HeldOut) -> Iterator[Misses]:
     """The rows that were not revealed, by reveal."""
-    points, prior = held.points, held.family.prior(model=held.model, cluster=held.cluster)
+    points, prior = (
+        held_out.points,
+        held_out.family.prior(model=held_out.model, cluster=held_out.cluster),
+    )
     reveals = [structured(points, count) for count in STRUCTURED]
     reveals += [drawn(points, count, seed) for count in DRAWN for seed in SEEDS]
     for revealed in reveals:
@@ -112,7 +115,7 @@ def _misses(held: HeldOut) -> Iterator[Misses]:
             at, steps = _steps([points[place] for place in some])
             means, sds = scaling.log_steps(at)
             yield Misses(
-                group=np.full(len(some), float(held.group)),
+                group=np.full(len(some), float(held_out.group)),
                 points=np.full(len(some), float(len(revealed))),
                 stratum=np.array(scaling.strata(at), dtype=np.float64),
                 missed=np.abs(steps - means) / sds,
@@ -121,6 +124,6 @@ def _misses(held: HeldOut) -> Iterator[Misses]:
 
 
 def _steps(points: Sequence[ScalingMeasurement]) -> tuple[Array, Array]:
-    at = columns([one.config for one in points])
-    rates = np.log([one.samples_per_s for one in points])
+    at = columns([point.config for point in points])
+    rates = np.log([point.samples_per_s for point in points])
     return at, np.log(at[:, 1]) + at[:, 0] - rates

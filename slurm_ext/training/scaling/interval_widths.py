@@ -56,8 +56,8 @@ def interval_widths(
 
 def _by_stratum(every: Misses) -> tuple[float, float]:
     both = []
-    for one in (INSIDE, BEYOND):
-        mine = every.where(every.stratum == one)
+    for stratum in (INSIDE, BEYOND):
+        mine = every.where(every.stratum == stratum)
         both.append(min(WIDEST, reach(mine if len(mine.missed) >= FEWEST else every)))
     return both[0], both[1]
 

@@ -52,9 +52,9 @@ def structured(points: Sequence[ScalingMeasurement], count: int) -> list[int]:
     full = max((p.config.gpus for p in points if p.config.nodes == 1), default=1)
     chosen: list[int] = []
     for layout, share in ORDER[:count]:
-        wanted = tuple(each or full for each in layout)
+        wanted = tuple(setting or full for setting in layout)
         taken = {_same(points[place].config) for place in chosen}
-        left = [at for at, one in enumerate(points) if _same(one.config) not in taken]
+        left = [at for at, point in enumerate(points) if _same(point.config) not in taken]
         if left:
             chosen.append(_nearest(points, left, wanted, share))
     return chosen
@@ -74,7 +74,7 @@ def drawn(points: Sequence[ScalingMeasurement], count: int, seed: int) -> list[i
 def others(points: Sequence[ScalingMeasurement], revealed: Sequence[int]) -> list[int]:
     """Places of all configs of which none of the revealed measurements is."""
     taken = {_same(points[place].config) for place in revealed}
-    return [place for place, one in enumerate(points) if _same(one.config) not in taken]
+    return [place for place, point in enumerate(points) if _same(point.config) not in taken]
 
 
 def _nearest(

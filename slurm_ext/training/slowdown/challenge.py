@@ -49,8 +49,8 @@ def challenge(history: SharingHistory, models: Path) -> TrainingVerdict:
     window = (runs[0].end_s, runs[-1].end_s)
 
     def scores(model: SlowdownModel) -> Scores:
-        mean = float(np.exp(np.mean([np.log(one.speed) for one in older])))
-        measured = np.array([one.speed for one in later])
+        mean = float(np.exp(np.mean([np.log(corun.speed) for corun in older])))
+        measured = np.array([corun.speed for corun in later])
         return {
             "ours": score(model, later, history),
             "mean": {"mae": float(np.abs(measured - mean).mean())},
@@ -89,23 +89,23 @@ def split(
     cut = len(runs) - (most if since_s is None else min(fresh // 2, most))
     older = [run.together for run in runs[:cut]]
     later = [run.together for run in runs[cut:]]
-    known = {_pair(one) for one in older}
-    unseen = [one for one in later if _pair(one) not in known]
+    met_pairs = {_pair(corun) for corun in older}
+    unseen = [corun for corun in later if _pair(corun) not in met_pairs]
     if since_s is None and len(unseen) >= FEWEST_LATER:
         return older, unseen, f"{len(unseen)} later runs of pairs not seen before"
     return older, later, f"{len(later)} later runs, {len(unseen)} of pairs not seen before"
 
 
-def _pair(one: CorunMeasurement) -> object:
-    return key(one.job, one.partners, one.device)
+def _pair(run: CorunMeasurement) -> object:
+    return key(run.job, run.partners, run.device)
 
 
 def score(
     model: SlowdownModel, later: Sequence[CorunMeasurement], history: SharingHistory
 ) -> dict[str, float]:
     """Mean absolute error, the share in the 90 % interval, and the share below its lower end."""
-    speeds = [_predict(model, one, history) for one in later]
-    measured = np.array([one.speed for one in later])
+    speeds = [_predict(model, run, history) for run in later]
+    measured = np.array([run.speed for run in later])
     low, mean, high = (
         np.array([getattr(speed, end) for speed in speeds]) for end in ("low", "mean", "high")
     )
@@ -116,19 +116,19 @@ def score(
     }
 
 
-def _predict(model: SlowdownModel, one: CorunMeasurement, history: SharingHistory) -> RelativeSpeed:
+def _predict(model: SlowdownModel, run: CorunMeasurement, history: SharingHistory) -> RelativeSpeed:
     job, *partners = (
-        history.solos.get(name, SoloProfile(key=name)) for name in (one.job, *one.partners)
+        history.solos.get(name, SoloProfile(key=name)) for name in (run.job, *run.partners)
     )
-    return model.speed(job, partners, one.device)
+    return model.speed(job, partners, run.device)
 
 
-def difference(one: SlowdownModel, other: SlowdownModel) -> float:
+def difference(ours: SlowdownModel, other: SlowdownModel) -> float:
     """Largest difference of lower ends, over the pairs that were measured."""
     return max(
         (
-            abs(one.speed(*query).low - other.speed(*query).low)
-            for device, job, names in list(one.met)[:MOST_COMPARED]
+            abs(ours.speed(*query).low - other.speed(*query).low)
+            for device, job, names in list(ours.met)[:MOST_COMPARED]
             for query in [(SoloProfile(key=job), [SoloProfile(key=n) for n in names], device)]
         ),
         default=0.0,

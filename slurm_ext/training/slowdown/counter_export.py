@@ -26,17 +26,17 @@ def export(model: CounterModel) -> dict[str, Any]:
     return body
 
 
-def difference(one: CounterModel, other: CounterModel) -> float:
+def difference(ours: CounterModel, other: CounterModel) -> float:
     """Largest difference of speeds and interval ends, for known jobs, unknown ones and gaps."""
-    columns = one.scale.columns
+    columns = ours.scale.columns
     jobs = [
-        SoloProfile(key=key, features=_features(model=one, row=row))
-        for row, key in list(enumerate(one.jobs.keys))[:MOST_ASKED]
+        SoloProfile(key=key, features=_features(model=ours, row=row))
+        for row, key in list(enumerate(ours.jobs.keys))[:MOST_ASKED]
     ]
     jobs += [SoloProfile(key="", features={columns[0].name: 1.0}), SoloProfile(key="")]
     pairs = [(a, b) for a in jobs for b in jobs]
     predicted = [
-        model.speeds(pairs, device) for model in (one, other) for device in (None, "another")
+        model.speeds(pairs, device) for model in (ours, other) for device in (None, "another")
     ]
     return max(
         float(np.abs(getattr(left, name) - getattr(right, name)).max())

@@ -34,12 +34,12 @@ def fit_counter_models(
 
 def _of_kind(pairs: Sequence[CorunMeasurement], *, on_cpu: bool) -> list[CorunMeasurement]:
     kind = [
-        one
-        for one in pairs
-        if is_usable(one) and len(one.partners) == 1 and (one.device == CPU) == on_cpu
+        pair
+        for pair in pairs
+        if is_usable(pair) and len(pair.partners) == 1 and (pair.device == CPU) == on_cpu
     ]
-    devices = Counter(one.device for one in kind).most_common(1)
-    return [one for one in kind if one.device == devices[0][0]]
+    devices = Counter(pair.device for pair in kind).most_common(1)
+    return [pair for pair in kind if pair.device == devices[0][0]]
 
 
 def _model(
@@ -65,19 +65,19 @@ def _paired(
 ) -> list[PairExample]:
     """One row a pair of jobs whose counters are known, the newest pairs."""
     speeds: dict[tuple[str, str], list[float]] = {}
-    for one in pairs:
-        name = (one.job, one.partners[0])
+    for pair in pairs:
+        name = (pair.job, pair.partners[0])
         if all(key in solos and solos[key].features for key in name):
-            speeds[name] = [*speeds.pop(name, []), one.speed]
+            speeds[name] = [*speeds.pop(name, []), pair.speed]
     return [
         PairExample(
             job=solos[job],
             beside=solos[beside],
-            speed=median(each),
+            speed=median(repeats),
             family=_family(job),
             beside_family=_family(beside),
         )
-        for (job, beside), each in list(speeds.items())[-MOST_PAIRS:]
+        for (job, beside), repeats in list(speeds.items())[-MOST_PAIRS:]
     ]
 
 

@@ -40,10 +40,10 @@ BUSY = {True: ("cpu_user", "perf_mem_bytes"), False: ("gpu_util", "gpu_sm_active
 def plan(jobs: Sequence[Mapping[str, float]], device: str) -> CounterPlan | None:
     """Choose columns and views for `device` ("cpu" or a GPU's model); None if too few counters."""
     on_cpu = device == "cpu"
-    columns = tuple(one for one in (CPU if on_cpu else GPU) if _counted(one, jobs))
+    columns = tuple(column for column in (CPU if on_cpu else GPU) if _counted(column, jobs))
     if not columns:
         return None
-    names = [one.name for one in columns]
+    names = [column.name for column in columns]
     busy = tuple(name for name in BUSY[on_cpu] if name in names)
     views = tuple(view for view in (busy, tuple(names)) if view)
     return CounterPlan(device=device, columns=columns, views=views)
@@ -51,5 +51,5 @@ def plan(jobs: Sequence[Mapping[str, float]], device: str) -> CounterPlan | None
 
 def _counted(column: CounterColumn, jobs: Sequence[Mapping[str, float]]) -> bool:
     values = [column.of(job) for job in jobs]
-    known = [value for value in values if not isnan(value)]
-    return len(known) > SHARE_OF_JOBS * len(jobs) and len(set(known)) > 1
+    measured = [value for value in values if not isnan(value)]
+    return len(measured) > SHARE_OF_JOBS * len(jobs) and len(set(measured)) > 1

@@ -44,13 +44,13 @@ def fitted(
     pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]
 ) -> tuple[SlowdownModel, dict[bool, CompletionKernel]]:
     """Fit a model to `pairs`, oldest first. Returns it and the kernels of its tables."""
-    fair = [pairs[place] for place in fair_newest([one.owner for one in pairs])]
+    fair = [pairs[place] for place in fair_newest([pair.owner for pair in pairs])]
     job_traits = traits(solos)
     by_counters = fit_counter_models(fair, solos)
-    known = slowdown_model(pairs, solos, traits=job_traits, by_counters=by_counters)
-    pool = replace(known, met=all_pair_stats(fair))
+    model = slowdown_model(pairs, solos, traits=job_traits, by_counters=by_counters)
+    pool = replace(model, met=all_pair_stats(fair))
     kernels, missed = dict(KERNELS), np.zeros(0)
-    for on_cpu in known.tables:
+    for on_cpu in model.tables:
         met = measured_pairs(pool, on_cpu)
         if len(met) >= FEWEST_PAIRS:
             kernels[on_cpu] = likeliest(met, KERNELS[on_cpu], traits=job_traits)
@@ -62,7 +62,7 @@ def fitted(
         SpeedBasis.PAIR: _width(_repeats(fair)),
         SpeedBasis.PRIOR: _width(_in_general(fair)),
     }
-    return with_tables(replace(known, widths=widths), kernels), kernels
+    return with_tables(replace(model, widths=widths), kernels), kernels
 
 
 def _some(met: Sequence[PairSpeed]) -> list[PairSpeed]:
@@ -84,13 +84,13 @@ def _width(missed: Array) -> float:
 def _repeats(pairs: Sequence[CorunMeasurement]) -> Array:
     """Misses of the last run of each repeated pair, predicted from its earlier runs."""
     runs: dict[PairKey, list[CorunMeasurement]] = {}
-    for one in filter(is_usable, pairs):
-        runs.setdefault(key(one.job, one.partners, one.device), []).append(one)
+    for pair in filter(is_usable, pairs):
+        runs.setdefault(key(pair.job, pair.partners, pair.device), []).append(pair)
     errors = []
-    for each in runs.values():
-        if len(each) < 2:
+    for repeats in runs.values():
+        if len(repeats) < 2:
             continue
-        before, last = pair_stats(each[:-1]), each[-1]
+        before, last = pair_stats(repeats[:-1]), repeats[-1]
         noise = MINUTE_LOG_SD**2 * 60.0 / last.seconds
         sd = sqrt(before.log_sd**2 + before.spread**2 + noise)
         errors.append((log(last.speed) - before.log_speed) / sd)
@@ -100,11 +100,11 @@ def _repeats(pairs: Sequence[CorunMeasurement]) -> Array:
 def _in_general(pairs: Sequence[CorunMeasurement]) -> Array:
     nothing = SlowdownModel()
     errors = []
-    for one in filter(is_usable, pairs):
-        if len(one.partners) == 1:
+    for pair in filter(is_usable, pairs):
+        if len(pair.partners) == 1:
             speed = nothing.speed(
-                SoloProfile(key=one.job), [SoloProfile(key=one.partners[0])], one.device
+                SoloProfile(key=pair.job), [SoloProfile(key=pair.partners[0])], pair.device
             )
             sd = log(speed.mean / speed.low) / LOW_SDS
-            errors.append((log(one.speed) - log(speed.mean)) / sd)
+            errors.append((log(pair.speed) - log(speed.mean)) / sd)
     return np.array(errors)

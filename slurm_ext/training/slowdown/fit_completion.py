@@ -50,8 +50,8 @@ def likeliest(
     measured = measured[:MOST_SEEN]
     if not measured:
         return guess
-    names = index_names(name for one in measured for name in (one.job, one.partner))
-    devices = index_names(one.device for one in measured)
+    names = index_names(name for cell in measured for name in (cell.job, cell.partner))
+    devices = index_names(cell.device for cell in measured)
     jobs = job_similarity(list(names), traits or {})
     guess = _with_lengths(guess, len(jobs.vector))
     at, noise, off = pair_columns(measured, names, devices, 0.0)
@@ -66,7 +66,7 @@ def likeliest(
         apart = (values - start) / prior_sd
         return value + 0.5 * float(apart @ apart), gradient + apart / prior_sd
 
-    bounds = [(one - 8.0, one + 8.0) for one in start]
+    bounds = [(cell - 8.0, cell + 8.0) for cell in start]
     best = minimize(
         cost, start, jac=True, method="L-BFGS-B", options={"maxiter": steps}, bounds=bounds
     )
@@ -84,24 +84,26 @@ def misses(
 
     Both directions of a pair are in one fold.
     """
-    pairs = index_names("\0".join(sorted((one.job, one.partner))) for one in measured)
+    pairs = index_names("\0".join(sorted((cell.job, cell.partner))) for cell in measured)
     order = np.random.default_rng(0).permutation(len(pairs)) % folds
-    fold = [order[pairs["\0".join(sorted((one.job, one.partner)))]] for one in measured]
-    found: list[float] = []
+    fold = [order[pairs["\0".join(sorted((cell.job, cell.partner)))]] for cell in measured]
+    standardized: list[float] = []
     for at in range(folds):
-        rest = [one for one, its in zip(measured, fold, strict=True) if its != at]
+        rest = [cell for cell, its in zip(measured, fold, strict=True) if its != at]
         kernel = likeliest(rest, guess, traits=traits, steps=FOLD_STEPS)
-        held_out = [one for one, its in zip(measured, fold, strict=True) if its == at]
+        held_out = [cell for cell, its in zip(measured, fold, strict=True) if its == at]
         table = complete(
             rest,
             kernel=kernel,
             traits=traits,
             jobs=[x for s in held_out for x in (s.job, s.partner)],
         )
-        for one in held_out:
-            mean, sd = table.predict(one.job, one.partner, one.device)
-            found.append((one.log_speed - mean) / np.sqrt(sd**2 + one.log_sd**2 + kernel.noise_var))
-    return np.array(found)
+        for cell in held_out:
+            mean, sd = table.predict(cell.job, cell.partner, cell.device)
+            standardized.append(
+                (cell.log_speed - mean) / np.sqrt(sd**2 + cell.log_sd**2 + kernel.noise_var)
+            )
+    return np.array(standardized)
 
 
 def _cost(
@@ -166,7 +168,7 @@ def _of_role(role: Role, jobs: JobSimilarity, slope: Array) -> list[float]:
     """Slopes in the logs of OF_ROLE and of the lengths."""
     family, vector = related(role, jobs)
     size = jobs.size / role.size_length**2
-    found = [
+    gradients = [
         float((slope * family).sum()),
         role.own * float(np.trace(slope)),
         float((slope * vector).sum()),
@@ -174,7 +176,7 @@ def _of_role(role: Role, jobs: JobSimilarity, slope: Array) -> list[float]:
     ]
     pulled = slope * vector
     lengths = zip(jobs.vector, role.lengths, strict=True)
-    return found + [float((pulled * apart).sum()) / length**2 for apart, length in lengths]
+    return gradients + [float((pulled * apart).sum()) / length**2 for apart, length in lengths]
 
 
 def _packed(kernel: CompletionKernel) -> Array:
@@ -187,16 +189,16 @@ def _packed(kernel: CompletionKernel) -> Array:
 
 def _unpacked(values: Array, like: CompletionKernel) -> CompletionKernel:
     logs = np.exp(values)
-    found: dict[str, object] = {"level": float(values[0])}
-    found |= {name: float(logs[1 + at]) for at, name in enumerate(SCALES)}
+    fields: dict[str, object] = {"level": float(values[0])}
+    fields |= {name: float(logs[1 + at]) for at, name in enumerate(SCALES)}
     at = 1 + len(SCALES)
     for name in ROLES:
         width = len(getattr(like, name).lengths)
         own = dict(zip(OF_ROLE, map(float, logs[at : at + len(OF_ROLE)]), strict=True))
         at += len(OF_ROLE)
-        found[name] = Role(**own, lengths=tuple(map(float, logs[at : at + width])))
+        fields[name] = Role(**own, lengths=tuple(map(float, logs[at : at + width])))
         at += width
-    return replace(like, **found)  # type: ignore[arg-type]  # each name with its own type
+    return replace(like, **fields)  # type: ignore[arg-type]  # each name with its own type
 
 
 def _with_lengths(kernel: CompletionKernel, width: int) -> CompletionKernel:

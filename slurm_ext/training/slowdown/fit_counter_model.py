@@ -87,9 +87,9 @@ def left_out(
     for part in range(parts):
         without = set(families[part::parts])
         held_out = [row for row in rows if {row.family, row.beside_family} & without]
-        known = [row for row in rows if not {row.family, row.beside_family} & without]
+        learned = [row for row in rows if not {row.family, row.beside_family} & without]
         try:
-            model = fitted(known, plan)
+            model = fitted(learned, plan)
         except ModelError:
             continue
         predicted = model.speeds([(row.job, row.beside) for row in held_out])

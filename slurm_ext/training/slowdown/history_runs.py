@@ -58,14 +58,14 @@ class SharingHistory:
 def sharing_history(history: History) -> SharingHistory:
     """Read the newest runs together that have comparable runs alone, and those jobs alone."""
     met = _met(together_rows(history))
-    names = {name for one in met for name in (one.run.key, *one.partners)}
+    names = {name for shared_run in met for name in (shared_run.run.key, *shared_run.partners)}
     alone = _alone(alone_rows(history), names)
     rows, refused = [], 0
-    for one in met:
-        rates = [run.rate for run in alone.get((one.run.key, one.run.shape), ())]
+    for shared_run in met:
+        rates = [run.rate for run in alone.get((shared_run.run.key, shared_run.run.shape), ())]
         if not rates:
             continue
-        row = _row(one, median(rates))
+        row = _row(shared_run, median(rates))
         refused += row is None
         rows += [row] if row else []
     rows.sort(key=lambda row: row.end_s)
@@ -78,9 +78,9 @@ def _met(table: Iterable[Sequence[Any]]) -> list[Beside]:
     """Newest first, at most MOST_TOGETHER."""
     shared: list[Beside] = []
     for rows in _by_run(table):
-        one = beside(rows)
-        if one is not None:
-            shared.append(one)
+        shared_run = beside(rows)
+        if shared_run is not None:
+            shared.append(shared_run)
         if len(shared) >= MOST_TOGETHER:
             break
     return shared
@@ -118,29 +118,29 @@ def _alone(
     return groups
 
 
-def _row(one: Beside, solo_rate: float) -> SharedRun | None:
+def _row(shared_run: Beside, solo_rate: float) -> SharedRun | None:
     """A short overlap is measured worse: its seconds count by its share of the run."""
     together = CorunMeasurement(
-        job=one.run.key,
-        partners=one.partners,
-        speed=speed(one, solo_rate),
-        seconds=one.overlap_s * one.overlap_s / one.run.elapsed_s,
-        device=one.run.device,
-        owner=one.run.user,
+        job=shared_run.run.key,
+        partners=shared_run.partners,
+        speed=speed(shared_run, solo_rate),
+        seconds=shared_run.overlap_s * shared_run.overlap_s / shared_run.run.elapsed_s,
+        device=shared_run.run.device,
+        owner=shared_run.run.user,
     )
-    return SharedRun(together=together, end_s=one.run.end_s) if is_usable(together) else None
+    return SharedRun(together=together, end_s=shared_run.run.end_s) if is_usable(together) else None
 
 
 def _solos(
     history: History, alone: Mapping[tuple[str, tuple[Any, ...]], Sequence[MeasuredRun]]
 ) -> dict[str, SoloProfile]:
     by_job: dict[str, list[MeasuredRun]] = defaultdict(list)
-    for (key, _), each in alone.items():
-        by_job[key] += each
+    for (key, _), solo_runs in alone.items():
+        by_job[key] += solo_runs
     runs = {
         run.run: run
-        for each in by_job.values()
-        for run in sorted({one.run: one for one in each}.values(), key=lambda one: -one.end_s)[
+        for solo_runs in by_job.values()
+        for run in sorted({one.run: one for one in solo_runs}.values(), key=lambda one: -one.end_s)[
             :MOST_COUNTED
         ]
     }
@@ -151,7 +151,7 @@ def _solos(
         run = runs[number]
         if isfinite(value) and value >= 0 and not name.startswith(_NOT_OF_JOB):
             values[run.key][name].append(value if _is_level(name) else value / run.elapsed_s)
-    return {key: _solo(key, each) for key, each in values.items()}
+    return {key: _solo(key, solo_runs) for key, solo_runs in values.items()}
 
 
 def _solo(key: str, values: Mapping[str, Sequence[float]]) -> SoloProfile:
@@ -159,8 +159,8 @@ def _solo(key: str, values: Mapping[str, Sequence[float]]) -> SoloProfile:
 
     Its memory is the most that it held, not its request; the file cache does not count.
     """
-    features = {name: median(each) for name, each in values.items() if each}
-    most = {name: max(each) for name, each in values.items() if each}
+    features = {name: median(series) for name, series in values.items() if series}
+    most = {name: max(series) for name, series in values.items() if series}
     return SoloProfile(
         key=key,
         features=features,

@@ -31,7 +31,7 @@ def traits(solos: Mapping[str, SoloProfile]) -> dict[str, JobTraits]:
     kept = along[:, : min(DIRECTIONS, int((sizes > FLAT).sum()))]
     scaled = kept / kept.std(axis=0)
     return {
-        key: JobTraits(vector=tuple(float(one) for one in row))
+        key: JobTraits(vector=tuple(float(value) for value in row))
         for key, row in zip(keys, scaled, strict=True)
     }
 

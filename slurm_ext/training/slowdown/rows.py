@@ -110,20 +110,20 @@ def beside(rows: Sequence[Mapping[str, Any]], *, teaches: bool = True) -> Beside
     return Beside(run=run, partners=tuple(str(name) for name in names), overlap_s=overlap)
 
 
-def speed(one: Beside, solo_rate: float) -> float:
+def speed(shared_run: Beside, solo_rate: float) -> float:
     """Relative speed while the partners were there, from the mean over the whole run."""
-    share = one.overlap_s / one.run.elapsed_s
-    return 1.0 - (1.0 - one.run.rate / solo_rate) / share
+    share = shared_run.overlap_s / shared_run.run.elapsed_s
+    return 1.0 - (1.0 - shared_run.run.rate / solo_rate) / share
 
 
 def key_of(row: Mapping[str, Any], side: str = "") -> str | None:
     """job_signature of a run; by user and job name where no submission is known."""
     keys = {Level.SCRIPT: row[f"{side}key_script"], Level.USER_NAME: row[f"{side}key_user_name"]}
-    known = {level: key for level, key in keys.items() if key is not None}
+    keys_of_job = {level: key for level, key in keys.items() if key is not None}
     user, name = row[f"{side}user"], row[f"{side}job_name"]
-    if not known and user and name and name not in _NO_NAMES:
-        known = {Level.USER_NAME: user_name_key(user, name)}
-    return job_signature(known)
+    if not keys_of_job and user and name and name not in _NO_NAMES:
+        keys_of_job = {Level.USER_NAME: user_name_key(user, name)}
+    return job_signature(keys_of_job)
 
 
 def _measure(

@@ -42,7 +42,7 @@ def examples(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[Exam
     rows_with_rates = [
         _example(row) for row in named if all((row[name] or 0) > 0 for name in _POSITIVE)
     ]
-    return sorted(rows_with_rates, key=lambda one: one.end_s)[-NEWEST:]
+    return sorted(rows_with_rates, key=lambda example: example.end_s)[-NEWEST:]
 
 
 def split(every: Sequence[Example]) -> Split:
@@ -55,7 +55,7 @@ def split(every: Sequence[Example]) -> Split:
 def _example(row: dict[str, Any]) -> Example:
     run = LoaderRun(**{name: row[name] for name in _LOADER})
     inverted = invert(run)
-    known = PriorInput(
+    prior_input = PriorInput(
         user=row["user"],
         partition=row["partition"],
         gpus=run.gpus or 0,
@@ -63,6 +63,6 @@ def _example(row: dict[str, Any]) -> Example:
     )
     return Example(
         row["end_s"],
-        known,
+        prior_input,
         (inverted.accel.log_mean, inverted.wall.log_mean, inverted.cpu.log_mean),
     )

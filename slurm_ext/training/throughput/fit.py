@@ -41,7 +41,7 @@ def fit(
 ) -> tuple[dict[str, Array], Network]:
     """Fit the prior: its weights, and the network. `progress` is called with (step, loss)."""
     torch.set_num_threads(1)  # it runs beside the controller, and more would not be faster
-    targets, weights = np.array([one.targets for one in train]), weights_of(train)
+    targets, weights = np.array([example.targets for example in train]), weights_of(train)
     shift = np.average(targets, axis=0, weights=weights)
     spread = np.sqrt(np.average((targets - shift) ** 2, axis=0, weights=weights))
     scale = np.maximum(spread, 0.05)
@@ -55,7 +55,7 @@ def fit(
 
 def weights_of(every: Sequence[Example]) -> Array:
     """Weight of each example: no user has more than a share of the fit, or of a score."""
-    return np.array(fair_weights([one.known.user for one in every]))
+    return np.array(fair_weights([example.known.user for example in every]))
 
 
 def difference(network: Network, weights: dict[str, Array], rows: Array) -> float:
@@ -64,7 +64,7 @@ def difference(network: Network, weights: dict[str, Array], rows: Array) -> floa
 
     means, sds = forward(weights, rows)
     with torch.no_grad():
-        their_means, their_logs = (one.numpy() for one in network(torch.from_numpy(rows)))
+        their_means, their_logs = (tensor.numpy() for tensor in network(torch.from_numpy(rows)))
     scale = weights["scale"]
     of_means = np.abs(weights["shift"] + their_means * scale - means).max(initial=0)
     of_sds = np.abs(np.exp(their_logs) * scale * weights["widen"] - sds).max(initial=0)
@@ -74,8 +74,8 @@ def difference(network: Network, weights: dict[str, Array], rows: Array) -> floa
 def matrix(every: Sequence[Example]) -> Array:
     """Features of every example, one a row."""
     rows = np.zeros((len(every), WIDTH))
-    for row, one in zip(rows, every, strict=True):
-        for slot, value in features(one.known).items():
+    for row, example in zip(rows, every, strict=True):
+        for slot, value in features(example.known).items():
             row[slot] = value
     return rows
 

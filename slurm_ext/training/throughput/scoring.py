@@ -27,11 +27,11 @@ def score(weights: dict[str, Array], test: Sequence[Example]) -> dict[str, Any]:
 def naive(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
     """Score the user's median of earlier runs, or the median of all for a new user."""
     by_user: dict[str | None, list[Example]] = {}
-    for one in train:
-        by_user.setdefault(one.known.user, []).append(one)
+    for example in train:
+        by_user.setdefault(example.known.user, []).append(example)
     medians = {user: _medians(theirs) for user, theirs in by_user.items()}
     everybody = _medians(train)
-    answers = np.array([medians.get(one.known.user, everybody) for one in test])
+    answers = np.array([medians.get(example.known.user, everybody) for example in test])
     return _errors(np.abs(_targets(test) - answers), test)
 
 
@@ -55,11 +55,11 @@ def _conformal(misses: Array, weights: Array) -> float:
 
 
 def _targets(every: Sequence[Example]) -> Array:
-    return np.array([one.targets for one in every])
+    return np.array([example.targets for example in every])
 
 
 def _medians(every: Sequence[Example]) -> tuple[float, ...]:
-    return tuple(median(one.targets[i] for one in every) for i in range(len(TARGETS)))
+    return tuple(median(example.targets[i] for example in every) for i in range(len(TARGETS)))
 
 
 def _errors(misses: Array, test: Sequence[Example]) -> dict[str, Any]:

@@ -109,5 +109,5 @@ class JobGpus:
 
 
 def _sum(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+    measured = [value for value in values if value is not None]
+    return sum(measured) if measured and len(measured) == len(values) else None

@@ -54,12 +54,12 @@ class Coverage:
         self,
         pid: int,
         members: Mapping[int, JobProcess],
-        known: Mapping[int, tuple[int, int, float]],
+        earlier: Mapping[int, tuple[int, int, float]],
         before: Mapping[int, tuple[int, int, float]],
     ) -> tuple[int, int, float] | None:
         """Its entry, where a counter was there before it; None if it must be attached to."""
         process = members[pid]
-        parent = known.get(process.parent)
+        parent = earlier.get(process.parent)
         if parent is not None:
             late = (process.started + 1) * _TICK_S >= parent[2]
             inherited = late and (process.parent in before or parent[1] != process.parent)
