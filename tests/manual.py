@@ -54,7 +54,9 @@ def steps() -> Iterator[Step]:
 
 
 def understood(words: Sequence[str]) -> bool:
-    """Whether the command takes the words after `dlqueue`."""
+    """Whether the command takes the words after `dlqueue`; behind `predict sbatch` it takes any."""
+    if words[0] == "predict" and "sbatch" in words:
+        words = words[: words.index("sbatch") + 1]
     try:
         parser_of(words[0], module_of(words[0])).parse_args(words[1:])
     except SystemExit as end:

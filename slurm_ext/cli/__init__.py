@@ -58,9 +58,18 @@ def _chosen(words: list[str]) -> int:
         print(f"dlqueue {__version__}")
         return 0
     if words[0] not in COMMANDS:
-        print(f"dlqueue: no command {words[0]!r}\n\n{usage()}", file=sys.stderr)
+        print(f"dlqueue: {_unknown(words[0])}", file=sys.stderr)
         return 2
     return _run(words[0], words[1:])
+
+
+def _unknown(word: str) -> str:
+    """Name the commands that a mistyped one may mean, instead of a page with all of them."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, COMMANDS, n=2)
+    meant = f": did you mean {' or '.join(near)}?" if near else "."
+    return f"no command {word!r}{meant} `dlqueue --help` lists all"
 
 
 def usage() -> str:

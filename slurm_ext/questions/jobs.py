@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) -> dict[str, Any]:
     """`{v, jobs}` (history/views/job_efficiency.py), of the viewer unless others are asked for.
 
-    `fields`: those of JobFilter, `everybody` and `limit`. Raises HistoryError, RefusedError.
+    `fields`: those of JobFilter, `everybody` and `limit`.
+    Raises UsageError, HistoryError, RefusedError.
     """
     from slurm_ext.history.views.job_efficiency import JobFilter, newest_jobs
     from slurm_ext.history.views.visible import open_visible
+    from slurm_ext.questions.explain.named import parse_jobs
 
     user = None if fields.get("everybody") else fields.get("user") or viewer.user
     viewer.must_see(user)
@@ -24,6 +26,7 @@ def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) 
         since_s=fields.get("since_s"),
         states=fields.get("states") or (),
         nodes=fields.get("nodes") or (),
+        jobs=parse_jobs(fields.get("jobs") or ()),
     )
     path, wait_ms = settings.state_dir / "history.db", settings["history.busy_timeout_ms"]
     with open_visible(path, viewer, busy_timeout_ms=wait_ms) as history:

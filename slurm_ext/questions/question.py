@@ -19,7 +19,7 @@ from slurm_ext.core.records import Submission
 VERSION = 1
 MOST_BYTES = 256 * 1024
 MOST_ANSWER_BYTES = 16 * 1024 * 1024
-MOST_ROWS, MOST_NODES = 1000, 10_000
+MOST_ROWS, MOST_NODES, MOST_JOBS = 1000, 10_000, 200
 _MOST_JOB = 2**63 - 1
 
 
@@ -79,7 +79,13 @@ FIELDS: Mapping[str, Mapping[str, Field]] = MappingProxyType(
         "predict": {"submission": Field(_JOB.valid, _JOB.ok, needed=True)},
         "what_if": {"submission": Field(_JOB.valid, _JOB.ok, needed=True)},
         "explain": {"job": _text(64, needed=True)},
-        "jobs": {**_RUNS, "everybody": _FLAG, "states": _texts(64), "nodes": _texts(MOST_NODES)},
+        "jobs": {
+            **_RUNS,
+            "everybody": _FLAG,
+            "states": _texts(64),
+            "nodes": _texts(MOST_NODES),
+            "jobs": _texts(MOST_JOBS),
+        },
         "history_runs": _RUNS,
         "history_job": {"job_id": _whole(0, _MOST_JOB, needed=True)},
         "ranks": _TRAINING,

@@ -19,7 +19,7 @@ _HEAT = (0.5, 0.7, 0.85, 0.95, 1.05)
 
 def shown(value: Any, kind: str = "text") -> str:
     """A cell's text; what was not measured is a dash, never 0."""
-    if value is None:
+    if value is None or (kind == "words" and not value):
         return ABSENT
     if kind in WORDS or isinstance(value, str):
         return name(value)

@@ -73,10 +73,10 @@ def _lead(ratio: Ratio | None, groups: list[LogGroup], counted: list[Row]) -> li
     if ratio is None:
         return [
             (
-                f"Nothing can be claimed: {changed:,} changed jobs and {control:,} of the control"
-                f" group were measured in this period; {FEWEST} of each are wanted. The control"
-                " group is the share of eligible jobs that policy.holdout_share leaves as written,"
-                " in mode act."
+                f"Nothing can be claimed: of changed jobs {changed:,}, of the control group"
+                f" {control:,} were measured in this period; {FEWEST} of each are wanted. The"
+                " control group is the share of eligible jobs that policy.holdout_share leaves as"
+                " written, in mode act."
             )
         ]
     sure = "That is not chance." if ratio.low > 1 else "That may be chance: the interval holds 0 %."

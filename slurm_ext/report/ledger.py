@@ -24,7 +24,8 @@ FROM decisions WHERE sharing IS NOT NULL AND {_WHICH} GROUP BY 1, 2, 3, 4 ORDER 
 LAST = f"""
 SELECT decided_s, job_id, user, job_name, mode, action, holdout, before_cpus, after_cpus,
     before_workers, after_workers, before_samples_per_s, after_samples_per_s,
-    (SELECT avg(l.samples_per_s) FROM runs r JOIN loader_runs l ON l.run = r.id
+    (SELECT avg(coalesce(l.whole_samples_per_s / nullif(l.ranks, 0), l.samples_per_s))
+        FROM runs r JOIN loader_runs l ON l.run = r.id
         WHERE r.decision = decisions.token), reason
 FROM decisions WHERE {_WHICH} ORDER BY id DESC LIMIT {NEWEST}"""
 

@@ -13,6 +13,7 @@ PROMISED = 0.9
 PER_DOUBLING = 32
 FINE = 50  # bins of one interval's reach
 FARTHEST = 4 * FINE
+FEWEST = 8  # outcomes; the bounds of a share are no bounds of one or two
 LABELS = 6  # of a time axis
 MOST_SCRIPTS = 40
 LEVELS = (0.25, 0.5, 0.75, 0.8, 0.9, 0.95)
@@ -74,7 +75,9 @@ def section(context: ReportContext) -> Section:
 
 
 def _lead(low: float, high: float, errors: list[Row]) -> list[str]:
-    if low > PROMISED:
+    if sum(many for _, many in errors) < FEWEST:
+        verdict = f"too few outcomes to tell: {FEWEST} are wanted"
+    elif low > PROMISED:
         verdict = "more than promised: the intervals are wider than they need be"
     elif high < PROMISED:
         verdict = "less than promised: the intervals are too narrow"

@@ -35,10 +35,18 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("words", [[], ["perdict"]])
 def test_wrong_usage_is_status_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A missing or misspelt command shows the valid ones and exits with 2."""
+    """A missing command shows the valid ones, a misspelt one the nearest, and exits with 2."""
     assert main(words) == 2
     captured = capsys.readouterr()
     assert "predict" in captured.out + captured.err
+
+
+def test_a_mistyped_command_is_answered_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command that is meant, not the page of all of them."""
+    assert main(["predit", "job.sh"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "dlqueue: no command 'predit': did you mean predict? `dlqueue --help` lists all"
+    ]
 
 
 def test_an_unknown_option_is_status_2() -> None:

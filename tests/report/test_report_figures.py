@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slurm_ext.report.formatting import shown
 from slurm_ext.report.gain import coarser, quantile
 
 WEIGHTS = st.lists(st.floats(0.0, 1e6), min_size=1, max_size=30)
@@ -34,3 +35,8 @@ def test_coarser_bins_lose_nothing(weights: list[float], by: int) -> None:
     """The total stays."""
     found = coarser(list(enumerate(weights)), by)
     assert sum(weight for _, weight in found) == pytest.approx(sum(weights))
+
+
+def test_an_absent_reason_is_a_dash() -> None:
+    """Only a person or a job can have no name."""
+    assert (shown("", "words"), shown(None, "words"), shown("", "name")) == ("-", "-", "(no name)")

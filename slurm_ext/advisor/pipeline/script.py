@@ -5,7 +5,7 @@ is the judge of them. Everything is linear in the text. Source: sbatch(1), OPTIO
 """
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import PurePath
 from typing import Any
@@ -16,6 +16,10 @@ from slurm_ext.core.records import Submission
 from slurm_ext.core.units import MIB, parse_memory, parse_minutes
 
 PREFIX = "#SBATCH"
+NO_SCRIPT = (
+    "is not a batch script: it has to begin with #! as in #!/bin/bash; `dlqueue run` runs a program"
+    " without one"
+)
 _EXCLUSIVE = {"": 0, "user": 2, "mcs": 3}
 _SHORT = {
     "A": "account",
@@ -43,16 +47,18 @@ def read_script(
     user_id: int = -1,
     work_dir: str = "",
     env: Mapping[str, str] | None = None,
+    typed: Sequence[str] = (),
 ) -> Submission:
-    """Return the submission of `sbatch SOURCE ARGS`, typed in `work_dir`.
+    """Return the submission of `sbatch TYPED SOURCE ARGS`, typed in `work_dir`.
 
-    Raises InputError with file and line.
+    What is typed overrides the script's own options. Raises InputError with file and line.
     """
     if not text.startswith("#!"):
-        raise InputError(source, "is not a batch script: it has to begin with #! as in #!/bin/bash")
+        raise InputError(source, NO_SCRIPT)
     fields: dict[str, Any] = {"name": PurePath(source).name, "work_dir": work_dir}
     gres: list[str] = []
-    for line, option, value in _options(text, source):
+    from_line = ((None, *pair) for pair in _pairs([*typed]))
+    for line, option, value in (*_options(text, source), *from_line):
         try:
             _take(fields, gres, option, value)
         except ValueError as error:

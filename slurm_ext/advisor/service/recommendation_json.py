@@ -17,7 +17,7 @@ run_time: {mean_s, low_s, high_s, runs, like} (model/duration/predictor.py's Len
 model).
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from slurm_ext.advisor.limits.eligible import OPT_OUT
@@ -27,9 +27,11 @@ from slurm_ext.core.records import Edits, Prediction, Shape
 if TYPE_CHECKING:
     from slurm_ext.advisor.buckets.decision import BucketDecision
     from slurm_ext.advisor.sharing.terms import SharingDecision
+    from slurm_ext.core.advice.advice import Advice
     from slurm_ext.model.duration.predictor import RuntimePrediction
 
 MOST_POINTS = 33
+ENOUGH_WORKERS = "more workers bring no more within its limits"
 
 
 def recommendation_json(
@@ -116,6 +118,7 @@ def _reach(context: DecisionContext, recommendation: Recommendation) -> dict[str
     cores = node_cores_of(context.evidence)
     processes = whole.per_task
     advice = diagnose(estimated, decision.after, limits, node_cores=cores, processes=processes)
+    advice = agreeing(advice, decision.after, points.maximum.shape)
     return {
         "maximum": _point(points.maximum, whole.ranks),
         "knee": _point(points.knee, whole.ranks),
@@ -123,6 +126,19 @@ def _reach(context: DecisionContext, recommendation: Recommendation) -> dict[str
         "next": advice.next,
         "advice": as_json(advice) if advice.share else None,
     }
+
+
+def agreeing(advice: "Advice", after: Shape, maximum: Shape) -> "Advice":
+    """The advice with no more workers than the maximum that is printed beside it."""
+    from slurm_ext.core.advice.options import option_of
+
+    most = maximum.num_workers
+    if not advice.action.startswith(("more_workers", "load_in")) or (advice.value or 0) <= most:
+        return advice
+    if after.num_workers >= most:
+        return replace(advice, next=ENOUGH_WORKERS, share=0.0)
+    fewer = replace(advice, value=most, option="")
+    return replace(fewer, option=option_of(fewer, ()))
 
 
 def _point(prediction: Prediction, ranks: int) -> dict[str, float]:

@@ -40,8 +40,8 @@ def print_job(document: Mapping[str, Any]) -> None:
 
 
 def _rate(row: Row) -> Text:
-    """Samples/s; without an accelerator the step was emulated, and the figure says so."""
-    rate = cell(row["loader_samples_per_s"])
+    """Samples/s of the whole run, as `dlqueue jobs` has it; with an emulated step it says so."""
+    rate = cell(row["loader_whole_samples_per_s"] or row["loader_samples_per_s"])
     return rate + Text(" emulated", style="dim") if row["loader_emulated"] else rate
 
 

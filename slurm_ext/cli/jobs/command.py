@@ -15,6 +15,7 @@ MOST = 20
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add options, named as in reportseff where it has them."""
     parser.epilog, parser.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
+    parser.add_argument("jobs", metavar="JOBID", nargs="*", help="only these: 1042, 1042_7")
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--user", "-u", help="this user's jobs (yours)")
     who.add_argument("--all", "-a", action="store_true", help="everybody's jobs")
@@ -50,11 +51,14 @@ def _fields(args: argparse.Namespace) -> dict[str, Any]:
     """Fields of the question. Raises UsageError."""
     from slurm_ext.cli.common.time_args import seconds_of
     from slurm_ext.core.errors import UsageError
+    from slurm_ext.questions.explain.named import parse_jobs
 
     if args.limit < 1:
         raise UsageError(f"--limit {args.limit}: a number from 1 on is wanted")
+    parse_jobs(args.jobs)  # a typing error is one of usage, whoever answers
     since_s = seconds_of("--since", args.since, time.time()) if args.since else None
     return {
+        **({"jobs": args.jobs} if args.jobs else {}),  # an older advisor knows no such field
         "user": args.user,
         "everybody": args.all,
         "partition": args.partition,

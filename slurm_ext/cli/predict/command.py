@@ -33,7 +33,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     from slurm_ext.cli.common.time_args import counts, names
 
-    parser.add_argument("script", metavar="SCRIPT", help="a batch script, as sbatch would take it")
+    parser.add_argument(
+        "script",
+        metavar="SCRIPT",
+        help="a batch script, as sbatch would take it; or sbatch with what you would type"
+        " behind it: dlqueue predict sbatch -c 4 job.sh",
+    )
     parser.add_argument(
         "args", nargs="*", default=[], metavar="ARGS", help="its arguments (after --)"
     )
@@ -75,14 +80,16 @@ def run_plain(words: list[str]) -> int | None:
     """
     from pathlib import Path
 
-    left, config = [word for word in words if word != "--json"], None
+    end = words.index("sbatch") + 1 if "sbatch" in words else len(words)
+    ours, args = words[:end], words[end:]  # behind sbatch, words are its own
+    left, config = [word for word in ours if word != "--json"], None
     if "--config" in left[:-1]:
         place = left.index("--config")
         config = Path(left[place + 1])
         del left[place : place + 2]
     if len(left) != 1 or left[0].startswith("-"):
         return None
-    _print(_answer(left[0], (), config), as_json="--json" in words)
+    _print(_answer(left[0], args, config), as_json="--json" in ours)
     return 0
 
 
@@ -90,12 +97,13 @@ def _what_if(args: argparse.Namespace) -> int:
     from slurm_ext.cli.common.settings import load_for_history
     from slurm_ext.cli.predict import what_if
     from slurm_ext.cli.predict.script_file import submission
+    from slurm_ext.core.errors import UsageError
 
+    if args.script == "sbatch":
+        raise UsageError("other shapes are compared of a script with its options inside (#SBATCH)")
     settings = load_for_history(args.config)
     job = submission(args.script, tuple(args.args))
     if args.ood:
-        from slurm_ext.core.errors import UsageError
-
         raise UsageError("--ood fills in a form as predict says: it takes no --what-if")
     return what_if.run(args, settings, job)
 
@@ -110,7 +118,7 @@ def _answer(script: str, args: Sequence[str], config: Path | None) -> dict[str, 
     job = submission(script, tuple(args))
     reply = _from_advisor(settings, job)
     source = "advisor" if reply else "history"
-    document: dict[str, Any] = {"v": 1, "script": script, "source": source}
+    document: dict[str, Any] = {"v": 1, "script": job.argv[0], "source": source}
     document |= reply or _from_history(settings, job)
     min_gain = document.pop("policy", {}).get("policy.min_gain", settings["policy.min_gain"])
     document |= _because(settings, job, document, min_gain)

@@ -22,6 +22,11 @@ def refusal_of(settings: "Settings", script: str, args: Sequence[str]) -> str | 
     from slurm_ext.slurm.choose import open_client
 
     try:
-        return open_client(settings).start_of((script, *args), timeout_s=PATIENCE_S).refused
+        return open_client(settings).start_of(_typed(script, args), timeout_s=PATIENCE_S).refused
     except SlurmError:
         return None
+
+
+def _typed(script: str, args: Sequence[str]) -> tuple[str, ...]:
+    """The words behind sbatch."""
+    return tuple(args) if script == "sbatch" else (script, *args)

@@ -1,5 +1,6 @@
 """A batch script on the disk as the submission that `sbatch` would make of it."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,7 +10,24 @@ MAX_SCRIPT_BYTES = 4 * 1024 * 1024  # slurm.conf(5), max_script_size
 
 
 def submission(script: str, args: tuple[str, ...]) -> "Submission":
-    """Return the submission of `sbatch SCRIPT ARGS` by this user. Raises InputError."""
+    """Return the submission of `sbatch SCRIPT ARGS` by this user; a SCRIPT `sbatch` is the command.
+
+    Raises InputError, UsageError.
+    """
+    if script != "sbatch":
+        return _submission(_text(script), script, args)
+    from slurm_ext.cli.predict.sbatch_line import WRAPPED, read_line
+
+    line = read_line(args)
+    if line.script is not None:
+        return _submission(_text(line.script), line.script, line.args, line.options)
+    options = ("--job-name=wrap", *line.options)
+    return _submission(f"{WRAPPED}{line.wrap}\n", "wrap", (), options)
+
+
+def _submission(
+    text: str, script: str, args: tuple[str, ...], typed: Sequence[str] = ()
+) -> "Submission":
     import os
     import pwd
     from dataclasses import replace
@@ -24,7 +42,6 @@ def submission(script: str, args: tuple[str, ...]) -> "Submission":
     except KeyError:
         user = str(uid)
     env = {name: os.environ[name] for name in ENV_NAMES if name in os.environ}
-    text = _text(script)
     job = read_script(
         text,
         script,
@@ -33,6 +50,7 @@ def submission(script: str, args: tuple[str, ...]) -> "Submission":
         user_id=uid,
         work_dir=os.getcwd(),  # noqa: PTH109 (pathlib is not needed for anything else)
         env=env,
+        typed=typed,
     )
     head, cut = seen_script(text)
     return replace(job, script=head, script_truncated=cut)

@@ -1,11 +1,12 @@
 """`dlqueue predict` for people: the answer in a few lines, and the curve as a terminal plot."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from slurm_ext.cli.common.evidence_text import past, shape
 from slurm_ext.cli.common.streams import plain
-from slurm_ext.core.errors import Extra
+from slurm_ext.core.errors import Extra, MissingError
 
 _FIELDS = (("cpus-per-task", "cpus_per_task"), ("workers", "num_workers"))
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -17,7 +18,8 @@ def show(said: Mapping[str, Any]) -> None:
     for line in lines(said):
         print(plain(line))
     if len(said["curve"]) > 1:
-        print(plain(plot(said["curve"], said["after"])))
+        with suppress(MissingError):  # nobody asked for the plot: the answer is whole without
+            print(plain(plot(said["curve"], said["after"])))
 
 
 def lines(said: Mapping[str, Any]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from slurm_ext.simulate.limits.site_limits import Limits, with_usual
 from slurm_ext.simulate.outages.failures import Failures
 from slurm_ext.simulate.outages.node_counts import check_counts, read_node_counts
 from slurm_ext.simulate.outages.outages import Outages
+from slurm_ext.simulate.planning.ignored_conf import ignored
 from slurm_ext.simulate.planning.preemption_conf import BY_QOS, PreemptionConf, read_preemption
 from slurm_ext.simulate.queue.cluster import Cluster, within_partitions
 from slurm_ext.simulate.queue.rooms import partitions_of
@@ -49,6 +50,8 @@ class Site:
 
     def notes(self, args: argparse.Namespace) -> Iterator[str]:
         """Remarks without which the figures would mislead."""
+        if args.slurm_conf is not None and (names := ignored(args.slurm_conf)):
+            yield f"of {args.slurm_conf.name} not replayed: {'; '.join(names)}"
         if self.limits is not None:
             yield from (f"{name} is not replayed" for name in self.limits.not_kept())
         if self.preemption is not None:

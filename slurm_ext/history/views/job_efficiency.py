@@ -46,6 +46,7 @@ class JobFilter:
     since_s: float | None = None
     states: Sequence[str] = ()
     nodes: Sequence[str] = ()
+    jobs: Sequence[tuple[int, int | None]] = ()  # ids (an array's stands for its tasks), and tasks
 
     def sql(self) -> tuple[str, list[Any]]:
         """The runs of such jobs, newest end first, with the values to bind."""
@@ -60,11 +61,21 @@ class JobFilter:
             if chosen:
                 tests.append(f"{column} IN ({', '.join('?' * len(chosen))})")
                 values += chosen
+        if self.jobs:
+            tests.append(f"({' OR '.join(map(_named, self.jobs))})")
         where = " AND ".join(tests)
         return (
             f"SELECT cluster, job_id FROM runs WHERE {where} ORDER BY end_s DESC, id DESC",
             values,
         )
+
+
+def _named(job: tuple[int, int | None]) -> str:
+    """A test for one job; its numbers are whole, so that no text gets into the query."""
+    number, task = job
+    if task is not None:
+        return f"array_job_id = {number:d} AND array_task_id = {task:d}"
+    return f"job_id = {number:d} OR array_job_id = {number:d}"
 
 
 def newest_jobs(history: History, chosen: JobFilter, most: int) -> list[dict[str, Any]]:

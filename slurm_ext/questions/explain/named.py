@@ -1,7 +1,7 @@
 """Names of jobs: numbers, tasks of arrays, tokens of submissions, as people give and read them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,14 @@ def parse(word: str) -> JobName:
             " nor a token (d1-0123456789abcdef)"
         )
     return JobName(job_id=int(number[1]), task=None if number[2] is None else int(number[2]))
+
+
+def parse_jobs(words: Sequence[str]) -> list[tuple[int, int | None]]:
+    """Number and task of each word, or of each part at a comma. Raises UsageError."""
+    names = [parse(part) for word in words for part in word.split(",")]
+    if any(name.job_id is None for name in names):
+        raise UsageError("a token names a submission: jobs are listed by their ids")
+    return [(name.job_id or 0, name.task) for name in names]
 
 
 def name_of(job: Mapping[str, Any]) -> str:

@@ -32,6 +32,16 @@ NOT_REPLAYED = (
     "bf_one_resv_per_job",
     "partition_job_depth",
     "pack_serial_at_end",
+    "assoc_limit_stop",
+    "batch_sched_delay",
+    "bf_job_part_count_reserve",
+    "bf_licenses",
+    "defer",
+    "delay_boot",
+    "enable_user_top",
+    "preempt_youngest_first",
+    "reduce_completing_frag",
+    "sched_max_job_start",
 )
 
 

@@ -12,9 +12,15 @@ from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.pipeline.decide import DecisionContext, decide
 from slurm_ext.advisor.service.context_json import context_from_json, context_json
 from slurm_ext.advisor.service.from_history import context_from_history, runtime_from_history
-from slurm_ext.advisor.service.recommendation_json import edits_json, recommendation_json
+from slurm_ext.advisor.service.recommendation_json import (
+    ENOUGH_WORKERS,
+    agreeing,
+    edits_json,
+    recommendation_json,
+)
 from slurm_ext.advisor.service.warm_up import JOB
-from slurm_ext.core.records import Edits, Level, Mode, Submission
+from slurm_ext.core.advice.advice import Advice
+from slurm_ext.core.records import Edits, Level, Mode, Shape, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.store.store import open_history
 from slurm_ext.model.throughput.estimate import Prior
@@ -194,3 +200,17 @@ def test_without_a_history_nothing_is_known(tmp_path: Path) -> None:
     known = context_from_history(chosen, JOB)
     assert not any(known.evidence.values())
     assert replace(known, evidence={}) == DecisionContext(settings=chosen)
+
+
+def test_no_more_workers_are_advised_than_the_maximum_has() -> None:
+    """Two lines of one answer never contradict each other."""
+    more = Advice(word="data", action="more_workers", next="more", value=30, share=0.7, option="30")
+    least, most = (Shape(cpus_per_task=2, num_workers=count) for count in (2, 5))
+    fewer = agreeing(more, least, most)
+    assert (fewer.value, fewer.option) == (5, "DataLoader(num_workers=5)")
+    assert (agreeing(more, most, most).next, agreeing(more, most, most).share) == (
+        ENOUGH_WORKERS,
+        0,
+    )
+    cpus = replace(more, action="more_cpus")
+    assert agreeing(cpus, most, most) == cpus

@@ -107,6 +107,9 @@ def test_waiting_is_the_figure_of_the_end_line(dlqueue: Dlqueue) -> None:
         (("--all", "--partition", "gpu", "--since", "2025-01-01"), [4, 3, 2, 1]),
         (("--all", "--since", "1m"), []),
         (("--user", "nobody-of-that-name"), []),
+        (("--all", "2", "4_7"), [4, 2]),
+        (("--all", "4,1"), [4, 1]),
+        (("--user", "ada", "4"), []),
     ],
 )
 def test_conditions_all_hold(dlqueue: Dlqueue, words: tuple[str, ...], found: list[int]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli.predict.text import lines, plot, sharing
+from slurm_ext.cli.predict.text import lines, plot, sharing, show
 from slurm_ext.core.advice.words import LIMITS
 from slurm_ext.core.job_keys import keys_of
 from slurm_ext.history.ingest.decisions import record_proposals
@@ -226,6 +226,18 @@ def test_the_plot_shows_the_curve_without_colours() -> None:
     text = plot(list(curve), {"cpus_per_task": 4, "num_workers": 3})
     assert "samples/s over workers, with 4 CPUs per task" in text
     assert len(text.splitlines()) > 8
+
+
+def test_the_answer_is_whole_without_a_plot(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`pip install dlqueue` alone brings no plotext, and nobody asked for a plot."""
+    monkeypatch.setitem(sys.modules, "plotext", None)
+    point = {"num_workers": 1, "samples_per_s": 2.0, "low": 1.0, "high": 3.0}
+    show({**CHANGE, "curve": [point, {**point, "num_workers": 2}]})
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == list(lines(CHANGE))
+    assert not captured.err
 
 
 def test_sharing_is_told_in_a_clause() -> None:

@@ -1,0 +1,69 @@
+"""`dlqueue predict sbatch OPTIONS SCRIPT ARGS`: sbatch's own command line as a submission.
+
+As in sbatch, options end at the first word that is none; what follows is the script's. sbatch(1).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+WORD = "sbatch"  # in place of the script; a file of that name is ./sbatch
+WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n"
+# Options without a value, or whose value is never a word apart.
+_ALONE = frozenset(
+    {
+        *("contiguous", "exclusive", "get-user-env", "help", "hold", "ignore-pbs", "nice"),
+        *("no-kill", "no-requeue", "overcommit", "oversubscribe", "parsable", "propagate"),
+        *("quiet", "reboot", "requeue", "spread-job", "test-only", "usage", "use-min-nodes"),
+        *("verbose", "version", "wait"),
+    }
+)
+_ALONE_SHORT = frozenset("HhIkOQsVvW")
+
+
+class SbatchLine(NamedTuple):
+    """Options as typed, without --wrap; the script (None: `wrap` is its command); its arguments."""
+
+    options: tuple[str, ...]
+    script: str | None
+    wrap: str | None
+    args: tuple[str, ...]
+
+
+def read_line(words: Sequence[str]) -> SbatchLine:
+    """The parts of `sbatch WORDS`. Raises UsageError where no job is named."""
+    place = _first_of_job(words)
+    options, wrap = _without_wrap(words[:place])
+    if words[place : place + 1] == ["--"]:
+        place += 1
+    job = tuple(words[place:])
+    if (wrap is None) == (not job):
+        from slurm_ext.core.errors import UsageError
+
+        raise UsageError("sbatch takes a script, or --wrap COMMAND: dlqueue predict sbatch job.sh")
+    return SbatchLine(options, job[0] if job else None, wrap, job[1:])
+
+
+def _first_of_job(words: Sequence[str]) -> int:
+    """The index of the script, or the number of words."""
+    place = 0
+    while place < len(words) and words[place].startswith("-") and words[place] not in ("-", "--"):
+        place += 2 if _takes_next(words[place]) else 1
+    return min(place, len(words))
+
+
+def _takes_next(word: str) -> bool:
+    """True if an option's value is the word behind it."""
+    if word.startswith("--"):
+        return "=" not in word and word[2:] not in _ALONE
+    return len(word) == 2 and word[1] not in _ALONE_SHORT
+
+
+def _without_wrap(options: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
+    kept, wrap, rest = list[str](), None, iter(options)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name == "--wrap":
+            wrap = value if equals else next(rest, "")
+        else:
+            kept += [word, *([next(rest, "")] if _takes_next(word) else [])]
+    return tuple(kept), wrap
