@@ -23,7 +23,7 @@ from slurm_ext.spatial.launch import start
 from slurm_ext.spatial.loss import GlobalLoss
 from slurm_ext.spatial.measure import choose_mesh
 from slurm_ext.spatial.mesh import Mesh
-from slurm_ext.spatial.verify import check
+from slurm_ext.spatial.verify import check_small
 from slurm_ext.spatial.volumes import Slabs, sampler
 
 
@@ -42,7 +42,7 @@ def arguments():
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--folder", default=os.getcwd(), help="of volumes and checkpoint")
-    parser.add_argument("--check", action="store_true", help="compare with serial first")
+    parser.add_argument("--no-check", action="store_true", help="no comparison with serial first")
     return parser.parse_args()
 
 
@@ -129,9 +129,11 @@ def main():
     args = arguments()
     device = start()
     mesh, overlap = divided(args, device)
+    if not args.no_check:  # a network that slabs would train wrongly ends here, in words
+        check_small(
+            lambda sizes: network(args.network, sizes[0])[0].to(device), (args.size,) * 3, mesh
+        )
     model, criterion = network(args.network, args.size)
-    if args.check:
-        check(model.to(device), torch.randn(1, 1, *[args.size] * 3).to(device), mesh)
     model = DistributedDataParallel(parallelise(model.to(device), mesh, overlap=overlap))
     train(args, mesh, model, criterion, Slabs(mesh, *volumes(args, mesh.rank)), device)
     dist.destroy_process_group()

@@ -8,22 +8,22 @@ calls, at the first pass.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import torch
 from torch import nn
-from torch._compile import _disable_dynamo
 
 from slurm_ext.spatial import convolution, norms
-from slurm_ext.spatial.calls.arguments import tensors
+from slurm_ext.spatial.calls.guard import CallWatch
 from slurm_ext.spatial.dropout import Masks
+from slurm_ext.spatial.forwards import again, drop, forward_pass, run, trust
 from slurm_ext.spatial.geometry.errors import SpatialError
-from slurm_ext.spatial.guard import SLAB, WHOLE, CallWatch, is_whole, marked
 from slurm_ext.spatial.layouts import Layouts
-from slurm_ext.spatial.rules import CONTAINERS, DROPOUTS, GATHERING, rule_of
+from slurm_ext.spatial.rules import CONTAINERS, DROPOUTS, rule_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+    import torch
 
     from slurm_ext.spatial.mesh import Mesh
 
@@ -59,6 +59,7 @@ def parallelise(
     if mesh.parts == 1:
         return model
     layouts, masks, guard = Layouts(mesh), Masks(mesh, seed), CallWatch(model, len(mesh.space))
+    inside = set(_inside_layers(model))
     for name, layer in model.named_modules():
         rule = rule_of(type(layer))
         if rule is norms.batch_norm and sync_batch_norm:
@@ -66,12 +67,14 @@ def parallelise(
         if rule is convolution.convolve and name in overlap:
             rule = convolution.convolve_meanwhile
         if isinstance(layer, trusted):
-            layer.forward = partial(_trust, guard, layer.forward)
+            layer.forward = partial(trust, guard, layer.forward)
         elif type(layer) in DROPOUTS:
-            layer.forward = partial(_drop, layer, masks, guard)
+            layer.forward = partial(drop, layer, masks, guard)
         elif rule is not None:
-            layer.forward = partial(_run, layer, name, rule, layouts, guard)
-    model.forward = partial(_pass, model, model.forward, layouts, guard)
+            layer.forward = partial(run, layer, name, rule, layouts, guard)
+        elif layer is not model and layer not in inside:
+            layer.forward = partial(again, guard, layer.forward)
+    model.forward = partial(forward_pass, model, model.forward, layouts, guard)
     setattr(model, DIVIDED, str(mesh))
     return model
 
@@ -86,14 +89,19 @@ def _refuse_unknown(model: nn.Module, overlap: Collection[str]) -> None:
 def _refused(model: nn.Module, trusted: tuple[type, ...]) -> Iterator[tuple[str, nn.Module, str]]:
     if hasattr(model, DIVIDED):
         yield "", model, f"it is divided already, by {getattr(model, DIVIDED)}"
-    inside: set[nn.Module] = set()  # what computes the weights of a layer that has a rule
+    inside = set(_inside_layers(model))
     for name, module in model.named_modules():
         if module in inside or isinstance(module, trusted):
             continue
-        if rule_of(type(module)) is not None:
-            inside.update(module.modules())
         if why := _objection(module):
             yield name, module, why
+
+
+def _inside_layers(model: nn.Module) -> Iterator[nn.Module]:
+    """The modules that compute the weights of a layer that has a rule."""
+    for layer in model.modules():
+        if rule_of(type(layer)) is not None:
+            yield from (module for module in layer.modules() if module is not layer)
 
 
 def _objection(module: nn.Module) -> str | None:
@@ -110,55 +118,3 @@ def _objection(module: nn.Module) -> str | None:
     if own:
         return "it has parameters of its own; `trusted` if it works voxel by voxel"
     return None if [*module.children()] else "unknown; `trusted` if it works voxel by voxel"
-
-
-@_disable_dynamo  # torch.compiler.disable imports all of dynamo
-def _pass(
-    model: nn.Module, forward: Any, layouts: Layouts, guard: CallWatch, *args: Any, **kwargs: Any
-) -> Any:
-    """The model's forward, watched; torch.compile leaves it as it is."""
-    inputs: list[torch.Tensor] = [*tensors((args, kwargs))]
-    if any(type(t).__name__ == "DTensor" for t in inputs):
-        raise SpatialError("a DTensor: give each rank its slab as a plain tensor")
-    slabs = [t for t in inputs if t.dim() == guard.space + 2]
-    layouts.begin(slabs, training=model.training)
-    marked([t for t in inputs if t.dim() != guard.space + 2], WHOLE)
-    marked(slabs, SLAB)
-    with guard:
-        return forward(*args, **kwargs)
-
-
-def _run(
-    layer: nn.Module,
-    name: str,
-    rule: Any,
-    layouts: Layouts,
-    guard: CallWatch,
-    *args: Any,
-    **named: Any,
-) -> torch.Tensor:
-    """A layer that has a rule."""
-    with guard.at_rest():
-        x = args[0] if len(args) == 1 and not named else None
-        try:
-            if x is None:
-                raise SpatialError("one argument is wanted: the slab")
-            if is_whole(x):
-                return marked(norms.of_whole(layer, rule, layouts.mesh, x), WHOLE)
-            y: torch.Tensor = rule(layer, layouts.mesh, x, layouts.of(name, x))
-        except SpatialError as error:
-            raise SpatialError(f"{name or 'model'} ({type(layer).__name__}): {error}") from None
-        return marked(y, WHOLE if rule in GATHERING else SLAB)
-
-
-def _drop(layer: Any, masks: Masks, guard: CallWatch, x: torch.Tensor) -> torch.Tensor:
-    alike = is_whole(x)
-    with guard.at_rest():
-        return marked(masks.drop(layer, x, is_whole=alike), WHOLE if alike else SLAB)
-
-
-def _trust(guard: CallWatch, forward: Any, *args: Any, **kwargs: Any) -> Any:
-    """A module that the user vouches for: what it makes of a slab is a slab."""
-    inputs = [*tensors((args, kwargs))]
-    with guard.at_rest():
-        return marked(forward(*args, **kwargs), WHOLE if all(map(is_whole, inputs)) else SLAB)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from slurm_ext.spatial.mesh import Mesh
 
     Key = tuple[Layout, ...]
+    Volume = tuple[int, ...]
 
 MOST_INPUTS = 8  # tensors with space that a model takes
 
@@ -35,10 +36,11 @@ class Layouts:
         self._calls: Counter[str] = Counter()
         self._known: dict[tuple[Key, str, int], Layout] = {}
 
-    def begin(self, slabs: Sequence[torch.Tensor], *, training: bool) -> None:
-        """Start a pass over `slabs`; collective over the parts. Raises SpatialError on all.
+    def begin(self, slabs: Sequence[torch.Tensor], *, training: bool) -> list[Volume]:
+        """Start a pass over `slabs`, and tell their volumes' sizes; collective over the parts.
 
-        What only some ranks did would leave the others waiting: train, keep gradients.
+        Raises SpatialError on all. What only some ranks did would leave the others waiting: train,
+        keep gradients.
         """
         self._calls.clear()
         self._input = None
@@ -48,6 +50,7 @@ class Layouts:
         width = 3 + MOST_INPUTS * (len(self.mesh.space) + 4)
         row = torch.tensor([*own, *[0] * (width - len(own))], device=self.mesh.device)
         self._input = self._agreed_rows(self.mesh.gather(row).tolist())
+        return [tuple(map(sum, layout)) for layout in self._input]
 
     def of(self, layer: str, x: torch.Tensor) -> Layout:
         """The layout of `x`, which enters `layer`; collective at the first pass of its size."""

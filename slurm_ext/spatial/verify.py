@@ -1,11 +1,12 @@
 """A model on slabs against the same model on whole volumes: the proof for a user's own network.
 
-What a model's own forward does between its layers, `parallelise` cannot see; here it would show.
+`parallelise` cannot see inside of `trusted` modules; here it shows if they are wrong.
 """
 
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -13,13 +14,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from slurm_ext.spatial.calls.marks import is_whole
 from slurm_ext.spatial.convert import parallelise
 from slurm_ext.spatial.geometry.errors import SpatialError
-from slurm_ext.spatial.guard import is_whole
 from slurm_ext.spatial.mesh import cut
 from slurm_ext.spatial.rules import DROPOUTS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from slurm_ext.spatial.mesh import Mesh
 
 
@@ -59,25 +62,6 @@ def compare(
     )
 
 
-def _backward(serial: torch.Tensor, divided: torch.Tensor, mesh: Mesh) -> None:
-    """From a weighted mean of the result, on both ways."""
-    weights = torch.rand(serial.shape, generator=torch.Generator().manual_seed(1)).to(serial) + 0.5
-    weights /= serial.numel()
-    own = _part_of_result(weights, divided, mesh)
-    loss = (divided * own).sum() / (mesh.parts if is_whole(divided) else 1)
-    for total in ((serial * weights).sum(), loss):
-        torch.autograd.backward(total)
-
-
-def _part_of_result(whole: torch.Tensor, divided: torch.Tensor, mesh: Mesh) -> torch.Tensor:
-    """This rank's part of `whole`; parts may be unequal."""
-    if is_whole(divided) or mesh.parts == 1:
-        return whole
-    starts = [[0, *accumulate(sizes)] for sizes in mesh.layout(divided.shape)]
-    places = zip(starts, mesh.coordinates, strict=True)
-    return cut(whole, tuple(slice(begins[at], begins[at + 1]) for begins, at in places))
-
-
 def check(
     model: nn.Module,
     x: torch.Tensor,
@@ -96,6 +80,66 @@ def check(
             f" ({', '.join(f'{n} {v:.2g}' for n, v in zip(names, peaks.tolist(), strict=True))}):"
             " its forward uses a function over space where it needs a layer"
         )
+
+
+def check_small(
+    build: Callable[[Sequence[int]], nn.Module],
+    sizes: Sequence[int],
+    mesh: Mesh,
+    *,
+    channels: int = 1,
+    trusted: tuple[type[nn.Module], ...] = (),
+) -> tuple[int, ...]:
+    """`check` the network of `build` on the smallest volume that the mesh divides; its sizes.
+
+    In double precision, with two samples: a cube of 8 planes for each part of the longest side of
+    the mesh, or twice or four times that, but no larger than `sizes`. Collective over the parts.
+    Raises SpatialError, on all ranks, if the model on slabs is not the model, or is refused.
+    """
+    if mesh.parts == 1:
+        return ()
+    smallest = 8 * max(mesh.space)
+    cubes = [tuple(min(n, smallest * more) for n in sizes) for more in (1, 2, 4)]
+    for cube in cubes[:-1]:
+        with suppress(SpatialError, RuntimeError, ValueError):  # too small: the largest tells
+            return _checked(build, cube, mesh, channels, trusted)
+    return _checked(build, cubes[-1], mesh, channels, trusted)
+
+
+def _checked(
+    build: Callable[[Sequence[int]], nn.Module],
+    cube: tuple[int, ...],
+    mesh: Mesh,
+    channels: int,
+    trusted: tuple[type[nn.Module], ...],
+) -> tuple[int, ...]:
+    model = build(cube)
+    for values in (*model.parameters(), *model.buffers()):
+        mesh.sum_(values.data.mul_(mesh.rank % mesh.parts == 0))  # the first part's, on all
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    numbers = torch.Generator().manual_seed(0)
+    x = torch.randn(2, channels, *cube, generator=numbers, dtype=torch.float64)
+    check(model, x.to(device), mesh, trusted=trusted)
+    return cube
+
+
+def _backward(serial: torch.Tensor, divided: torch.Tensor, mesh: Mesh) -> None:
+    """From a weighted mean of the result, on both ways."""
+    weights = torch.rand(serial.shape, generator=torch.Generator().manual_seed(1)).to(serial) + 0.5
+    weights /= serial.numel()
+    own = _part_of_result(weights, divided, mesh)
+    loss = (divided * own).sum() / (mesh.parts if is_whole(divided) else 1)
+    for total in ((serial * weights).sum(), loss):
+        torch.autograd.backward(total)
+
+
+def _part_of_result(whole: torch.Tensor, divided: torch.Tensor, mesh: Mesh) -> torch.Tensor:
+    """This rank's part of `whole`; parts may be unequal."""
+    if is_whole(divided) or mesh.parts == 1:
+        return whole
+    starts = [[0, *accumulate(sizes)] for sizes in mesh.layout(divided.shape)]
+    places = zip(starts, mesh.coordinates, strict=True)
+    return cut(whole, tuple(slice(begins[at], begins[at + 1]) for begins, at in places))
 
 
 def _of_layer(

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from slurm_ext.spatial.calls.marks import is_whole
 from slurm_ext.spatial.convert import parallelise
 from slurm_ext.spatial.geometry.errors import SpatialError
-from slurm_ext.spatial.guard import is_whole
 from slurm_ext.spatial.mesh import Mesh, cut
 
 CHANNELS = 4

@@ -25,7 +25,7 @@ REFUSED = {
     "one without gradients": "ranks call the model in different ways",
     "second input": "slabs that do not fit together",
     "divided twice": "it is divided already, by 1 x 4x1x1",
-    "coordinates": "model (Coordinates) calls add: with a tensor of (1, 1, 4, 1, 1)",
+    "coordinates": "model (Coordinates) calls add: with a tensor of (1, 1, 16, 1, 1)",
     "compiled": "0 (Conv3d): it is compiled",
     "corners": "0 (Upsample): only nearest neighbours, and linear without align_corners",
     "overlap": "overlap: 0, x: no convolution of this model",
@@ -55,6 +55,11 @@ def test_half_precision_is_as_near_as_serial_is(results: Results) -> None:
 def test_masks_are_shared_where_values_are(results: Results) -> None:
     """Dropped channels and features after flattening are the same on all parts."""
     assert results["case_dropout"] == [[True, False, True]] * 4
+
+
+def test_the_check_before_training_is_small(results: Results) -> None:
+    """Sixteen planes of a volume of 256 where the network takes them; else twice that."""
+    assert results["case_small_check"] == [[[16, 16, 16], [32, 32, 32]]] * 4
 
 
 def test_a_rank_reads_its_slab(results: Results) -> None:

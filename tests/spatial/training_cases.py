@@ -15,7 +15,7 @@ from slurm_ext.spatial.geometry.errors import SpatialError
 from slurm_ext.spatial.loss import GlobalLoss
 from slurm_ext.spatial.measure import choose_mesh
 from slurm_ext.spatial.mesh import Mesh
-from slurm_ext.spatial.verify import check
+from slurm_ext.spatial.verify import check, check_small
 from slurm_ext.spatial.volumes import Slabs, sampler
 
 SIZES = (8, 8, 4)
@@ -174,6 +174,13 @@ def case_half_precision(_folder: Path) -> float:
     return float((found - wanted).norm() / wanted.norm())
 
 
+def case_small_check(_folder: Path) -> list[tuple[int, ...]]:
+    """Volumes on which networks were compared: the smallest, or the smallest that they take."""
+    mesh = Mesh(1, (2, 2, 1))
+    builds = (lambda _: network(), lambda _: nn.Sequential(nn.MaxPool3d(16)))
+    return [check_small(build, (256, 256, 64), mesh) for build in builds]
+
+
 def case_dropout(_folder: Path) -> list[bool]:
     """Channels are dropped alike on all parts; elements of slabs are not."""
     mesh = Mesh(1, (4, 1, 1))
@@ -283,9 +290,9 @@ def case_refused(_folder: Path) -> dict[str, str]:
         "overlap": refusal(lambda: parallelise(nn.Sequential(nn.ReLU()), mesh, overlap=["0", "x"])),
         "dtensor": refusal(_dtensor),
         "trusted wrongly": refusal(
-            lambda: check(
-                nn.Sequential(nn.Conv3d(1, 1, 1), MeanOverSpace()),
-                torch.randn(1, 1, 8, 4, 4),
+            lambda: check_small(
+                lambda _: nn.Sequential(nn.Conv3d(1, 1, 1), MeanOverSpace()),
+                (32, 4, 4),
                 mesh,
                 trusted=(MeanOverSpace,),
             )

@@ -40,6 +40,15 @@ class Call:
         return {-1 if dim is None else dim % rank for dim in listed}
 
 
+def name_of(function: Any) -> str:
+    """The name of one of torch's functions; of an attribute that is read, its own."""
+    name: str = getattr(function, "__name__", str(function))
+    if name != "__get__":
+        return name
+    attribute = function.__self__
+    return str(getattr(attribute, "__name__", None) or attribute.fget.__name__)
+
+
 def tensors(values: Any) -> Iterator[torch.Tensor]:
     """All tensors in nested lists, tuples and mappings."""
     if isinstance(values, torch.Tensor):

@@ -14,11 +14,15 @@ def _names(text: str) -> frozenset[str]:
 
 # They tell of a tensor, make another of its kind, or change its format.
 ANSWERS = _names(
-    "__get__ __hash__ __len__ __repr__ __format__ size dim ndimension stride numel element_size"
-    " is_contiguous is_floating_point is_complex is_tensor is_same_size get_device"
+    "__hash__ __len__ __repr__ __format__ dim ndimension element_size"
+    " is_contiguous is_floating_point is_complex is_tensor get_device"
     " requires_grad_ register_hook retain_grad contiguous detach"
     " to type type_as float double half bfloat16 cuda cpu"
-    " zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_tensor"
+    " zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty new_tensor"
+    # attributes
+    " data device dtype grad grad_fn imag itemsize layout name names ndim output_nr real"
+    " requires_grad retains_grad _backward_hooks _version"
+    " is_cpu is_cuda is_leaf is_meta is_mkldnn is_mps is_nested is_quantized is_sparse is_xpu"
 )
 # Element by element, beside those that torch marks; and marked ones that are not (one number,
 # random numbers).

@@ -36,9 +36,15 @@ def objection(call: Call, slabs: Collection[int]) -> str | None:
 
 def _beside(call: Call, slabs: Collection[int]) -> str | None:
     """Other tensors must be the same for all voxels."""
+    own = [x.shape[-call.space :] for x in call.tensors if id(x) in slabs]
+    largest = [max(sizes) for sizes in zip(*own, strict=True)]
     for other in call.tensors:
         sides = [*zip(other.shape, other.stride(), strict=True)][-call.space :]
-        if id(other) not in slabs and any(size > 1 and step for size, step in sides):
+        expanded = [
+            (size, 0) for size in largest[call.space - len(sides) :]
+        ]  # one number, so laid out
+        fits = all(s == e or s[0] == 1 for s, e in zip(sides, expanded, strict=True))
+        if id(other) not in slabs and not fits:
             return f"with a tensor of {tuple(other.shape)}, which is no slab"
     return None
 

@@ -9,33 +9,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
-import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
-from slurm_ext.spatial.calls.arguments import Call, tensors
+from slurm_ext.spatial.calls.arguments import Call, name_of
 from slurm_ext.spatial.calls.harmless import OF_FIRST
+from slurm_ext.spatial.calls.hints import hint
+from slurm_ext.spatial.calls.marks import MARK, WHOLE, is_slab, marked, refuse_unwatched
 from slurm_ext.spatial.calls.objections import objection
+from slurm_ext.spatial.calls.sizes import READING, mark_slabs, size_read
 from slurm_ext.spatial.geometry.errors import SpatialError
-
-MARK = "_dlqueue_part"  # an attribute of tensors
-SLAB, WHOLE = "slab", "whole"
-Values = TypeVar("Values")
-
-
-def is_whole(x: torch.Tensor) -> bool:
-    """True if all parts of a sample hold the same `x`, as after flattening or global pooling."""
-    mark = getattr(x, MARK, None)
-    return mark == WHOLE or (mark is None and x.dim() <= 2)
-
-
-def marked(values: Values, mark: str) -> Values:
-    """The values, whose tensors now carry the mark."""
-    for tensor in tensors(values):
-        setattr(tensor, MARK, mark)
-    return values
 
 
 class CallWatch(TorchFunctionMode):
@@ -51,19 +36,28 @@ class CallWatch(TorchFunctionMode):
         named = kwargs or {}
         if self.rests:
             return func(*args, **named)
-        call = Call(getattr(func, "__name__", str(func)), args, named, self.space)
+        call = Call(name_of(func), args, named, self.space)
         inputs = call.tensors[: 1 if call.name in OF_FIRST else None]
-        marks = {id(tensor): getattr(tensor, MARK, None) for tensor in inputs}
-        slabs = [key for key, mark in marks.items() if mark == SLAB]
-        if slabs and (why := objection(call, slabs)):
-            raise SpatialError(
-                f"{self._caller()} calls {call.name}: {why}; use a layer of torch's, or a module"
-                " that is `trusted` if it works voxel by voxel"
-            )
-        result = func(*args, **named)
-        if slabs and not call.name.startswith("new_"):
-            return marked(result, SLAB)
-        return marked(result, WHOLE) if WHOLE in marks.values() else result
+        slabs = [tensor for tensor in inputs if is_slab(tensor)]
+        try:
+            for slab in slabs:
+                refuse_unwatched(slab)
+            if slabs and call.name in READING:
+                return size_read(call)
+            if slabs and (why := objection(call, {id(slab) for slab in slabs})):
+                raise SpatialError(f"{why}; {hint(call, why)}")
+            result = func(*args, **named)
+            if slabs and not call.name.startswith("new_"):
+                return mark_slabs(result, slabs, self.space)
+        except SpatialError as error:
+            raise SpatialError(f"{self._caller()} calls {call.name}: {error}") from None
+        is_made_of_whole = any(getattr(tensor, MARK, None) == WHOLE for tensor in inputs)
+        return marked(result, WHOLE) if is_made_of_whole else result
+
+    @property
+    def is_active(self) -> bool:
+        """True while it watches this thread."""
+        return self in _get_current_function_mode_stack()  # type: ignore[no-untyped-call]  # torch's
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:
