@@ -100,7 +100,13 @@ def gpu_types(job: Submission) -> frozenset[str]:
 
 def is_model(kind: str, model: str | None) -> bool:
     """True if Slurm's name of a GPU's type is part of its driver's name for it."""
-    return _plain(kind) in _plain(model or "") and bool(_plain(kind))
+    name = plain_name(kind)
+    return name in plain_name(model or "") and bool(name)
+
+
+def plain_name(text: str) -> str:
+    """A name of a GPU without all that Slurm and drivers write in several ways."""
+    return "".join([c for c in text.lower() if c.isalnum()])
 
 
 def devices_per_node(job: Submission) -> int:
@@ -158,7 +164,3 @@ def _whole(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or len(text) > 12:
         raise ValueError(f"{name} is {text!r}: expected a whole number")
     return int(text)
-
-
-def _plain(text: str) -> str:
-    return "".join(c for c in text.lower() if c.isalnum())

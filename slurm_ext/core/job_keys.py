@@ -41,7 +41,8 @@ def seen_script(script: str) -> tuple[str, bool]:
         raw = script.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise WireError("job.script holds half a character") from None
-    few = sum(map(script.count, _LINE_ENDS)) < MAX_SCRIPT_LINES
+    ends = filter(script.__contains__, _LINE_ENDS)  # which is found sooner than counted
+    few = sum(map(script.count, ends)) < MAX_SCRIPT_LINES
     if len(raw) <= MAX_SCRIPT_BYTES and (few or len(script.splitlines()) <= MAX_SCRIPT_LINES):
         return script, False
     return raw[:MAX_SCRIPT_BYTES].decode("utf-8", "surrogateescape"), True
@@ -83,13 +84,9 @@ def keys_of(job: Submission) -> Mapping[Level, int]:
 
 
 def _commands(script: str) -> str:
-    """Its lines without comments: #SBATCH says how much a job needs, and not what it is.
-
-    None of the many lines that a hostile script may have passes the interpreter by itself.
-    """
-    lines = filter(None, map(str.strip, script.splitlines()))
-    first, *others = "\n".join(["", *lines]).split("\n#")
-    return (first + "".join([part[part.find("\n") :] for part in others if "\n" in part]))[1:]
+    """Its lines without comments: #SBATCH says how much a job needs, and not what it is."""
+    lines = map(str.strip, script.splitlines())
+    return "\n".join([line for line in lines if line and line[0] != "#"])
 
 
 def record_keys(

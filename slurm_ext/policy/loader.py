@@ -55,7 +55,7 @@ def decide(
     cores = core_counts(before.cpus_per_task, limits, may_change_cpus, least_cpus)
     if rows is not None and cores and most > 0:
         search.rows = rows(cores, search.workers[1:])
-    written = once(before)
+    written = once(before)  # after the rows, which say what others leave of many shapes at once
     decision = _choose(search, written, cores, min_gain, workers_stay)
     if _holds(decision, worlds, target):
         return decision

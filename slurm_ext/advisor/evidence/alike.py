@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import hypot, log2
 
-from slurm_ext.core.gpu_request import devices_per_node, gpu_types, gpus_of, is_model, nodes_of
+from slurm_ext.advisor.evidence.asked import model_asked
+from slurm_ext.core.gpu_request import devices_per_node, gpus_of, is_model, nodes_of
 from slurm_ext.core.records import SCRIPT_LEVELS, Level, LoaderRun, Submission
 
 Evidence = Mapping[Level, Sequence[LoaderRun]]
@@ -50,8 +51,8 @@ def of_its_kind(evidence: Evidence, job: Submission) -> dict[Level, list[LoaderR
 def alike(evidence: Evidence, job: Submission) -> AlikeRuns:
     """Of these, the runs on as many GPUs of the model that it asks for, where there are any."""
     runs, widths = of_its_kind(evidence, job), list[float]()
-    kind = next(iter(gpu_types(job)), None)
-    if kind is not None and any(map(str.isdigit, kind)):  # other names say no model
+    kind = model_asked(job)
+    if kind is not None:
         from slurm_ext.model.throughput.pooling import OTHER_MODEL_SD  # `predict` waits for it
 
         models = {run.gpu_model for run in _all(runs)}

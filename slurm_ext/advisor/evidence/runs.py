@@ -11,14 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import count, islice
 from math import nan
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from slurm_ext.advisor.evidence.asked import asked_key
 from slurm_ext.advisor.evidence.own_receives import OwnReceives
 from slurm_ext.advisor.evidence.summary import EvidenceSummary, summarize
+from slurm_ext.core.gpu_request import plain_name
 from slurm_ext.core.records import (
     MOST_POOLED,
     OWN_LEVELS,
@@ -63,20 +64,6 @@ _INTEGERS = tuple(
 _EMULATED = COLUMNS.index("emulated")
 _WORKERS, _DOUBT = COLUMNS.index("workers"), COLUMNS.index("doubt")
 _ANY_JOB = Submission()
-# What evidence/alike.py looks at of a job.
-_accelerators = attrgetter(
-    *(
-        f.name
-        for f in fields(Submission)
-        if f.name.startswith(("tres_per", "gres", "cpus_per_tres"))
-    ),
-    "num_tasks",
-    "ntasks_per_node",
-    "ntasks_per_tres",
-    "min_nodes",
-    "shared",
-    "array",
-)
 _TEXT = "gpu_model"  # the last column: a number in the table's list of names
 _MOST_TEXTS = 1000  # GPU models that a cluster can have seen; jobs name them
 _MOST_WALKED = 256  # runs of anybody that are looked at for those of several users
@@ -98,6 +85,7 @@ class RunTable:
         self._serial = next(_serials)
         self._codes: dict[str, int] = {}
         self._texts: list[str] = []
+        self._models = ""  # plain names of these
         self._users: dict[str | None, int] = {}
         self.receives = OwnReceives(self._runs_at, self._users)
 
@@ -111,6 +99,7 @@ class RunTable:
         if text not in self._codes and len(self._texts) < _MOST_TEXTS:
             self._texts.append(text)  # first: readers look up what they find
             self._codes[text] = len(self._texts) - 1
+            self._models += f"{plain_name(text)}\n"
         return self._codes.get(text, nan)
 
     def owner(self, user: str | None) -> int:
@@ -148,7 +137,7 @@ class RunTable:
     ) -> EvidenceSummary:
         """The summary of these runs; kept, as the scripts of a sweep rest on the same ones."""
         receives = self.receives.of(job.user_name)
-        mark = (evidence.version, prior, own, _accelerators(job), receives)
+        mark = (evidence.version, prior, own, asked_key(job, self._models), receives)
         summary = self._summaries.get(mark)
         if summary is None:
             if len(self._summaries) >= _MOST_SUMMARIES:

@@ -19,13 +19,14 @@ from typing import Any
 
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.core.stalls.own_queue import WAITED, waited, waited_for_others
-from slurm_ext.model.throughput.curve import RECEIVE_S, Curve, at, at_beside
+from slurm_ext.model.throughput.curve import RECEIVE_S, Curve, at_beside
 from slurm_ext.model.throughput.inversion import InvertedRun
 
 LAST = 3  # runs: of those that were crowded the mean, because neighbours come and go
 MOST = 64.0  # processes for each core: more than that is no neighbour, but a broken figure
 # Worker counts that are looked at; between them, and beyond, the nearest below stands for fewer.
 _FEWER = (*range(17), 20, 24, 28, 32, 40, 48, 56, 64)
+_PLACES = {count: place for place, count in enumerate(_FEWER)}
 _HALVINGS = 24
 
 
@@ -37,13 +38,16 @@ class CrowdedShares:
         import numpy as np  # most jobs' runs were not crowded, and need none
 
         many: Any = np
-        self._curve, self._count = replace(curve, arithmetic=many), count
+        self._curve = replace(curve, arithmetic=many)
+        self._counts = np.array([0.0, count])  # alone, and beside them
         self._fewest = min((workers for workers, _ in crowds), default=0)
         self._crowds = np.array(crowds).reshape(-1, 2).T
         self._rows: dict[float, Any] = {}  # by cores: of each of _FEWER
 
     def __call__(self, workers: int, cores: float) -> float:
         """The share of one shape."""
+        if cores in self._rows and workers in _PLACES:
+            return float(self._rows[cores][_PLACES[workers]])
         import numpy as np
 
         return float(self.of_many(np.array([workers]), np.array([[cores]]))[0, 0])
@@ -56,7 +60,7 @@ class CrowdedShares:
         unseen = [wanted for wanted in dict.fromkeys(asked_cores) if wanted not in self._rows]
         if unseen:
             self._look_at(unseen)
-        rows = np.stack([self._rows[count] for count in asked_cores])
+        rows = np.array([self._rows[count] for count in asked_cores])
         below = np.searchsorted(_FEWER, workers, side="right") - 1
         fewer = rows[:, below]
         if (np.array(_FEWER)[below] == workers).all():
@@ -86,8 +90,10 @@ class CrowdedShares:
         return shares
 
     def _share(self, workers: Any, cores: Any) -> Any:
-        alone = at(self._curve, workers, cores).samples_per_s
-        beside = at_beside(self._curve, self._count, workers, cores).samples_per_s
+        """The rate beside others over that beside nobody, both in one pass."""
+        counts: Any = self._counts.reshape(-1, *[1] * cores.ndim)
+        rates: Any = at_beside(self._curve, counts, workers, cores).samples_per_s
+        alone, beside = rates
         return self._curve.arithmetic.minimum(1.0, beside / alone)
 
 

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.advisor.evidence.runs import COLUMNS, NEWEST, RunTable
+from slurm_ext.advisor.evidence.runs import COLUMNS, LEVELS, NEWEST, RunTable
+from slurm_ext.advisor.evidence.summary import EvidenceSummary, summarize
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
 from slurm_ext.advisor.limits.rules import read_rules
 from slurm_ext.core.records import Level, LoaderRun, Submission
 from slurm_ext.slurm import MemoryClient, NodeInfo, PartitionInfo
+from tests.builders import STARVED
 
 RUN = LoaderRun(
     samples_per_s=12.5,
@@ -178,3 +180,23 @@ def test_an_unknown_partition_has_no_rules(partition: str) -> None:
     """Nothing is guessed: no rules means that no CPUs are added."""
     assert read_rules(CLUSTER).rules_for(Submission(partition=partition)) is None
     assert ClusterRules().rules_for(Submission(partition="gpu")) is None
+
+
+def test_models_that_nobody_ran_on_have_one_summary() -> None:
+    """A user who makes up names has one answer made; a known model keeps its own."""
+    table = RunTable()
+    on_gpu = replace(STARVED, emulated=False, gpus=1, on_cpu=0)
+    row = [getattr(on_gpu, name) for name in COLUMNS[:-1]]
+    values = np.array([[*row, table.code("NVIDIA A100")]], np.float32)
+    table.extend(values, [np.full(1, 5, np.int64) for _ in LEVELS], np.zeros(1, np.int32))
+    runs = table.newest(dict.fromkeys(Level, 5))
+
+    def of(gres: str) -> EvidenceSummary:
+        return table.summary(runs, None, job=Submission(tres_per_node=f"gres/gpu:{gres}"))
+
+    assert of("x1:1") is of("made-up-2:1")
+    assert of("x1:1") == summarize(
+        runs, None, job=Submission(tres_per_node="gres/gpu:x1:1"), receives=table.receives.of("")
+    )
+    for other in ("a100:1", "x1:2", "a:1"):
+        assert of(other) is not of("x1:1")
