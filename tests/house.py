@@ -68,6 +68,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
     "history": ("", "store", "ingest", "imports", "views"),
     "model": (
         "",
+        "throughput.curve",
         "throughput",
         "scaling",
         "duration",

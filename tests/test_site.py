@@ -109,7 +109,7 @@ def test_a_docstring_stands_where_the_page_links_to_code(site: Path) -> None:
     """What a model does is written down once, beside its code."""
     text = Loaded(site / "explanation" / "curve.html").text
     assert "The throughput curve of a data-loaded training" in text
-    assert "From slurm_ext/model/throughput/curve.py" in text
+    assert "From slurm_ext/model/throughput/curve/points.py" in text
 
 
 def test_every_model_and_policy_is_explained() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from slurm_ext.core.loader_run import loader_run
 from slurm_ext.core.records import Level, LoaderRun
-from slurm_ext.model.throughput.curve import Point
+from slurm_ext.model.throughput.curve.point import Point
 from slurm_ext.model.throughput.estimate import Estimate, estimate
 from slurm_ext.model.throughput.shape_predictor import point_at
 

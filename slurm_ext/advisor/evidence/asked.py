@@ -1,4 +1,4 @@
-"""What evidence looks at of a submission beside its keys: the devices that it asks for. Pure."""
+"""The devices that a submission asks for, as far as evidence looks at them. Pure."""
 
 from operator import attrgetter
 

@@ -19,7 +19,7 @@ from slurm_ext.core.records import Decision, Elsewhere, Interval, Prediction, Sh
 from slurm_ext.core.stats import NORMAL_90
 
 if TYPE_CHECKING:  # imported with the first evidence
-    from slurm_ext.model.throughput.curve import Curve
+    from slurm_ext.model.throughput.curve.costs import Curve
     from slurm_ext.model.throughput.estimate import Estimate
 
 # Processes of others for each core of a full node: as many as Slurm counts there, and twice that.
@@ -40,7 +40,7 @@ class _Place:
 
     def rate(self, shape: Shape) -> float:
         """Samples/s of one process of the job."""
-        from slurm_ext.model.throughput.curve import at_beside
+        from slurm_ext.model.throughput.curve.beside import at_beside
 
         cores, others = min(shape.cpus_per_task, self.node_cores), self.others
         if self.shared_by is not None:

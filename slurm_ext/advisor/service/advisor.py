@@ -3,9 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from hashlib import blake2b
+from dataclasses import replace
 
 from slurm_ext.advisor.buckets.decision import BucketDecision, decide_buckets
 from slurm_ext.advisor.buckets.memory import BucketMemory
@@ -19,24 +17,24 @@ from slurm_ext.advisor.limits.eligible import words_of
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
 from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, decide
 from slurm_ext.advisor.pipeline.journal import Journal
+from slurm_ext.advisor.pipeline.proposal import outcome_of, proposal_of
 from slurm_ext.advisor.pipeline.respond import Response, apply_mode
 from slurm_ext.advisor.service.context_json import context_json
 from slurm_ext.advisor.service.counters import AdvisorCounters
 from slurm_ext.advisor.service.recommendation_json import recommendation_json
-from slurm_ext.advisor.sharing.gpu_request import WholeGpuRequest, whole_gpu_request
+from slurm_ext.advisor.service.requests import CachedRequest, Requests
 from slurm_ext.advisor.sharing.memory import SharingMemory
 from slurm_ext.advisor.sharing.terms import SharingDecision
 from slurm_ext.advisor.what_if.runtime_estimates import RuntimeEstimator, runtime_json
-from slurm_ext.core.elastic_requests import VARIABLE, fault_in, requested_bounds
+from slurm_ext.core.elastic_requests import VARIABLE, fault_in
 from slurm_ext.core.errors import WireError
-from slurm_ext.core.job_keys import job_signature, keys_of
+from slurm_ext.core.job_keys import job_signature
 from slurm_ext.core.logs import DECISIONS
-from slurm_ext.core.records import Decision, Edits, Level, Mode, Submission
+from slurm_ext.core.records import Decision, Edits, Mode, Submission
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.core.wire import decode_request, encode_reply, rests_of
-from slurm_ext.history.ingest.proposals import Proposal, line_of
+from slurm_ext.core.wire import encode_reply, rests_of
+from slurm_ext.history.ingest.proposals import line_of
 
-_MOST_REQUESTS, _MOST_REQUEST_BYTES = 4096, 16 * 1024 * 1024  # kept in memory
 _MOST_RULES = 1024  # each under four texts of the job
 _NO_EDITS = Edits()
 decisions = logging.getLogger(DECISIONS)
@@ -45,19 +43,6 @@ decisions = logging.getLogger(DECISIONS)
 def refusal(why: str) -> bytes:
     """The reply to a line that cannot be answered: slurmctld takes it as "leave the job alone"."""
     return encode_reply(None, _NO_EDITS, None, error=why[:500])
-
-
-@dataclass(slots=True)
-class CachedRequest:
-    """A decoded request, and what was last recommended for it."""
-
-    kind: str
-    job: Submission  # without its script, which may be large
-    keys: Mapping[Level, int]
-    settings: Settings  # with which it was decoded
-    whole: WholeGpuRequest | str | None = None  # with sharing on; a text: why it cannot share
-    basis: tuple[object, ...] = ()  # what `recommendation` rests on
-    recommendation: Recommendation | None = None
 
 
 class Advisor:
@@ -77,8 +62,7 @@ class Advisor:
         self.counters = AdvisorCounters()
         self.logs_decisions = True
         self.runtimes = RuntimeEstimator()
-        self._requests: dict[bytes, CachedRequest] = {}
-        self._request_bytes = 0  # of the lines behind them
+        self._requests = Requests()
         self._rules: dict[tuple[str | None, ...], PartitionRules | None] = {}
         self._rules_of: ClusterRules = self.rules  # from which `_rules` was read
 
@@ -103,10 +87,7 @@ class Advisor:
 
     def _answer(self, line: bytes, trusted: bool) -> tuple[str, bytes]:
         """The request's kind, and the reply. Raises WireError."""
-        digest = blake2b(line, digest_size=16).digest()
-        request = self._requests.get(digest)
-        if request is None or request.settings is not self.settings:
-            request = self._decoded(line, digest)
+        request = self._requests.of(line, self.settings)
         if request is None:
             about = {"runs": len(self.runs), "model": self.priors.name}
             about["limits"] = self.knows_limits
@@ -116,28 +97,6 @@ class Advisor:
                 raise WireError("only slurmctld submits; ask with kind predict")
             return "submit", self._submit(request)
         return request.kind, self._explain(request)
-
-    def _decoded(self, line: bytes, digest: bytes) -> CachedRequest | None:
-        """The request, None for a ping; kept, as users submit the same job again and again.
-
-        Raises WireError.
-        """
-        kind, job = decode_request(line)
-        if job is None:
-            return None
-        shares = self.settings["sharing.mode"] != "off"
-        self._request_bytes += len(line)
-        if len(self._requests) >= _MOST_REQUESTS or self._request_bytes > _MOST_REQUEST_BYTES:
-            self._requests.clear()
-            self._request_bytes = len(line)
-        request = self._requests[digest] = CachedRequest(
-            kind=kind,
-            job=replace(job, script=None if job.script is None else ""),
-            keys=keys_of(job),
-            settings=self.settings,
-            whole=whole_gpu_request(job) if shares else None,
-        )
-        return request
 
     def _submit(self, request: CachedRequest) -> bytes:
         if os.path.exists(self.settings["paths.kill_file"]):  # noqa: PTH110 (a microsecond counts)
@@ -153,7 +112,15 @@ class Advisor:
             self.counters.decisions["none", "left_alone"] += 1
             return encode_reply(None, _NO_EDITS, None)
         try:
-            self.journal.append(line_of(self._proposal(request, response, decision, token)))
+            proposal = proposal_of(
+                request.job,
+                response,
+                decision,
+                keys=request.keys,
+                token=token,
+                model=self.priors.name,
+            )
+            self.journal.append(line_of(proposal))
         except (OSError, ValueError) as error:
             # What cannot be recorded is not done: its outcome could never be explained.
             self._note(request, response, decision, "unrecorded", token)
@@ -277,51 +244,3 @@ class Advisor:
             return None
         plan = self.buckets.plan(request.keys, request.job, request.settings)
         return decide_buckets(request.job, plan, request.settings)
-
-    def _proposal(
-        self, request: CachedRequest, response: Response, decision: Decision, token: str
-    ) -> Proposal:
-        job, sharing, buckets = request.job, response.sharing, response.buckets
-        done = response.edits.gres is not None
-        if buckets is not None:
-            decision = buckets.of_its_run(decision, holdout=response.holdout)
-        elastic = VARIABLE in job.env
-        return Proposal(
-            token=token,
-            decided_s=time.time(),
-            mode=response.recommendation.mode,
-            holdout=response.holdout,
-            user=job.user_name,
-            uid=job.user_id,
-            job_name=job.name,
-            account=job.account,
-            partition=job.partition,
-            decision=decision,
-            edits=response.edits,
-            message=response.message,
-            keys=request.keys,
-            factor=response.recommendation.factor,
-            factor_beside=response.recommendation.factor_beside,
-            model=self.priors.name,
-            sharing=None if sharing is None else sharing.as_json(done=done),
-            elastic=requested_bounds((), job.env[VARIABLE]) if elastic else None,
-            ranks=response.recommendation.whole.ranks,
-            buckets=None
-            if buckets is None
-            else buckets.as_json(done=buckets.acts and not response.holdout),
-        )
-
-
-def outcome_of(response: Response) -> str:
-    """Outcome of a recorded decision, as metrics and log name it.
-
-    held_out, kept (as written), done, told (advise mode) or shadow.
-    """
-    sharing, recommendation = response.sharing, response.recommendation
-    shares = sharing is not None and sharing.share
-    if response.holdout:
-        return "held_out"
-    if not shares and recommendation.decision and recommendation.decision.action == "leave":
-        return "kept"
-    mode = sharing.mode if sharing is not None and shares else recommendation.mode
-    return {Mode.ACT: "done", Mode.ADVISE: "told"}.get(mode, "shadow")

@@ -12,7 +12,7 @@ from slurm_ext.core.advice.facts import RankFacts, TrainingFacts, WorkerFacts
 from slurm_ext.core.advice.first import first_advice
 from slurm_ext.core.advice.words import AT_BEST, CROWDED_BY_ITSELF
 from slurm_ext.core.records import Shape, ShapeLimits
-from slurm_ext.model.throughput.curve import Point
+from slurm_ext.model.throughput.curve.point import Point
 from slurm_ext.model.throughput.estimate import Estimate
 from slurm_ext.model.throughput.shape_predictor import point_at
 

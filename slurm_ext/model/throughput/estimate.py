@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import exp, inf
 
 from slurm_ext.core.records import Level, LoaderRun
-from slurm_ext.model.throughput.curve import RECEIVE_S, SLICE_S, Curve
+from slurm_ext.model.throughput.curve.costs import RECEIVE_S, SLICE_S, Curve
 from slurm_ext.model.throughput.evidence_checks import evidence_flag, usable_runs
 from slurm_ext.model.throughput.inversion import InvertedRun, LogNormal, invert_once
 from slurm_ext.model.throughput.pooling import NOTHING, pooled

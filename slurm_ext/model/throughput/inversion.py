@@ -5,7 +5,7 @@ from functools import lru_cache
 from math import exp, hypot, inf, log, sqrt
 
 from slurm_ext.core.records import LoaderRun
-from slurm_ext.model.throughput.curve import (
+from slurm_ext.model.throughput.curve.costs import (
     FREE_S_PER_BYTE,
     RECEIVE_S,
     SEND_S,
@@ -13,10 +13,9 @@ from slurm_ext.model.throughput.curve import (
     SHARPNESS,
     SLICE_S,
     Curve,
-    at,
-    contention_s,
-    pass_s,
 )
+from slurm_ext.model.throughput.curve.points import at
+from slurm_ext.model.throughput.curve.waits import contention_s, pass_s
 
 MEASURED_SD = 0.02  # log; what timing itself leaves open within one run
 BUSY_FROM, BUSY_TO = 0.75, 0.95  # share of the cores in use where sharing them starts, is sure

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from math import log
 
 from slurm_ext.core.records import Level, LoaderRun
-from slurm_ext.model.throughput.curve import RECEIVE_S
+from slurm_ext.model.throughput.curve.costs import RECEIVE_S
 from slurm_ext.model.throughput.evidence_checks import usable_runs
 from slurm_ext.model.throughput.inversion import MEASURED_SD, LogNormal, invert_once
 from slurm_ext.model.throughput.pooling import pooled

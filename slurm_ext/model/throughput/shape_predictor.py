@@ -11,7 +11,9 @@ from typing import Any
 from slurm_ext.core.records import Elsewhere, Interval, Prediction, Shape
 from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.floats import FLOATS
-from slurm_ext.model.throughput.curve import Curve, Point, at
+from slurm_ext.model.throughput.curve.costs import Curve
+from slurm_ext.model.throughput.curve.point import Point
+from slurm_ext.model.throughput.curve.points import at
 from slurm_ext.model.throughput.estimate import Estimate, curve_of
 from slurm_ext.model.throughput.spread import crowded_spread, log_sd
 from slurm_ext.model.throughput.surroundings import CrowdedShares

@@ -8,7 +8,8 @@ from typing import Any
 
 from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.floats import FLOATS, Arithmetic
-from slurm_ext.model.throughput.curve import Point, is_serial
+from slurm_ext.model.throughput.curve.costs import is_serial
+from slurm_ext.model.throughput.curve.point import Point
 from slurm_ext.model.throughput.estimate import Estimate
 
 PER_DOUBLING_SD = 0.01  # of workers, away from the nearest run

@@ -19,7 +19,8 @@ from typing import Any
 
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.core.stalls.own_queue import WAITED, waited, waited_for_others
-from slurm_ext.model.throughput.curve import RECEIVE_S, Curve, at_beside
+from slurm_ext.model.throughput.curve.beside import at_beside
+from slurm_ext.model.throughput.curve.costs import RECEIVE_S, Curve
 from slurm_ext.model.throughput.inversion import InvertedRun
 
 LAST = 3  # runs: of those that were crowded the mean, because neighbours come and go

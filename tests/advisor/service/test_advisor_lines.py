@@ -14,9 +14,11 @@ from slurm_ext.advisor.evidence.calibrate import Factors
 from slurm_ext.advisor.evidence.runs import COLUMNS, LEVELS, NO_KEY
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
+from slurm_ext.advisor.pipeline import proposal as proposal_module
 from slurm_ext.advisor.pipeline.journal import Journal, journals
 from slurm_ext.advisor.pipeline.respond import held_out
 from slurm_ext.advisor.service import advisor as advisor_module
+from slurm_ext.advisor.service import requests as requests_module
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.counters import BOUNDS_S, AdvisorCounters
 from slurm_ext.advisor.service.warm_up import JOB, RUN
@@ -103,8 +105,13 @@ def test_nothing_of_sharing_or_elastic_is_entered_where_they_are_off(
     def entered(*_: object, **__: object) -> None:
         raise AssertionError("entered")
 
-    for name in ("whole_gpu_request", "job_signature", "fault_in", "requested_bounds"):
-        monkeypatch.setattr(advisor_module, name, entered)
+    for module, name in (
+        (requests_module, "whole_gpu_request"),
+        (advisor_module, "job_signature"),
+        (advisor_module, "fault_in"),
+        (proposal_module, "requested_bounds"),
+    ):
+        monkeypatch.setattr(module, name, entered)
     monkeypatch.setattr(advisor.sharing, "decide", entered)
     monkeypatch.setattr(advisor.sharing, "remember", entered)
     job = replace(JOB, comment="dlqueue=share", tres_per_node="gres:gpu:1", gres="gpu:1")
@@ -148,7 +155,7 @@ def test_requests_and_rules_that_are_kept_are_bounded(
     advisor: Advisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many different jobs come, memory holds a fixed number."""
-    monkeypatch.setattr(advisor_module, "_MOST_REQUESTS", 3)
+    monkeypatch.setattr(requests_module, "_MOST_REQUESTS", 3)
     monkeypatch.setattr(advisor_module, "_MOST_RULES", 3)
     for number in range(10):
         submit(advisor, replace(JOB, account=f"a{number}"))
@@ -161,7 +168,7 @@ def test_requests_that_are_kept_are_bounded_in_bytes(
 ) -> None:
     """A few large ones take the place of many small ones; the last one is always kept."""
     lines = [encode_request("predict", replace(JOB, comment=f"{n}" * 1000)) for n in range(9)]
-    monkeypatch.setattr(advisor_module, "_MOST_REQUEST_BYTES", 3 * len(lines[0]))
+    monkeypatch.setattr(requests_module, "_MOST_REQUEST_BYTES", 3 * len(lines[0]))
     kept = []
     for line in lines:
         advisor.reply(line, trusted=False)

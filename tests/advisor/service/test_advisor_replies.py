@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from slurm_ext.advisor.pipeline.decide import Recommendation
+from slurm_ext.advisor.pipeline.proposal import outcome_of
 from slurm_ext.advisor.pipeline.respond import Response
-from slurm_ext.advisor.service.advisor import Advisor, outcome_of, refusal
+from slurm_ext.advisor.service.advisor import Advisor, refusal
 from slurm_ext.advisor.service.warm_up import JOB
 from slurm_ext.core.job_keys import keys_of
 from slurm_ext.core.records import Decision, Level, Mode, Shape, Submission

@@ -5,7 +5,7 @@ from dataclasses import replace
 from slurm_ext.core.advice.first import BUSY, EXPOSED
 from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
 from slurm_ext.model.throughput.bottleneck import BottleneckSigns, diagnose
-from slurm_ext.model.throughput.curve import STALLED, Point
+from slurm_ext.model.throughput.curve.point import STALLED, Point
 from slurm_ext.model.throughput.estimate import Estimate, estimate
 
 

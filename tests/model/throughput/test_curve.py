@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.records import LoaderRun
-from slurm_ext.model.throughput.curve import (
+from slurm_ext.model.throughput.curve.costs import (
     FREE_S_PER_BYTE,
     RECEIVE_S,
     SEND_S,
     SEND_S_PER_BYTE,
     SLICE_S,
     Curve,
-    at,
-    contention_s,
 )
+from slurm_ext.model.throughput.curve.points import at
+from slurm_ext.model.throughput.curve.waits import contention_s
 from slurm_ext.model.throughput.inversion import invert
 
 COSTS = st.floats(1e-4, 1.0)

@@ -5,15 +5,11 @@ from math import inf
 
 import pytest
 
-from slurm_ext.model.throughput import curve as curves
-from slurm_ext.model.throughput.curve import (
-    Curve,
-    Point,
-    at,
-    contention_s,
-    pass_s,
-    sending_s,
-)
+from slurm_ext.model.throughput.curve import costs
+from slurm_ext.model.throughput.curve.costs import Curve, sending_s
+from slurm_ext.model.throughput.curve.point import STALLED, Point
+from slurm_ext.model.throughput.curve.points import at
+from slurm_ext.model.throughput.curve.waits import contention_s, pass_s
 
 LOADED = Curve(
     accel_samples_per_s=200.0,
@@ -42,10 +38,10 @@ def point(**shares: float) -> Point:
 
 def test_the_constants_are_those_that_were_measured() -> None:
     """A figure of the benchmark rests on each."""
-    assert (curves.STALLED, curves.SHARPNESS, curves.SLEEPY_SHARPNESS) == (0.10, 12.0, 2.0)
-    assert (curves.SEND_S, curves.SEND_S_PER_BYTE) == (0.0003, 0.6e-9)
-    assert (curves.RECEIVE_S, curves.FREE_S_PER_BYTE) == (0.0010, 0.16e-9)
-    assert (curves.START_S, curves.START_S_PER_WORKER, curves.SLICE_S) == (0.030, 0.005, 0.003)
+    assert (STALLED, costs.SHARPNESS, costs.SLEEPY_SHARPNESS) == (0.10, 12.0, 2.0)
+    assert (costs.SEND_S, costs.SEND_S_PER_BYTE) == (0.0003, 0.6e-9)
+    assert (costs.RECEIVE_S, costs.FREE_S_PER_BYTE) == (0.0010, 0.16e-9)
+    assert (costs.START_S, costs.START_S_PER_WORKER, costs.SLICE_S) == (0.030, 0.005, 0.003)
     bare = Curve(accel_samples_per_s=1.0, fetch_wall_s=1.0, fetch_cpu_s=1.0)
     assert bare == Curve(
         accel_samples_per_s=1.0,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slurm_ext.core.records import Level, LoaderRun, Prediction, Shape
 from slurm_ext.model.throughput.calibration import FEWEST, CalibrationPoint, interval_factor
-from slurm_ext.model.throughput.curve import START_S, START_S_PER_WORKER
+from slurm_ext.model.throughput.curve.costs import START_S, START_S_PER_WORKER
 from slurm_ext.model.throughput.estimate import Estimate, Prior, estimate
 from slurm_ext.model.throughput.inversion import LogNormal
 from slurm_ext.model.throughput.shape_predictor import core_predictor, predict

@@ -7,7 +7,7 @@ import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape
 from slurm_ext.core.stats import NORMAL_90
-from slurm_ext.model.throughput.curve import RECEIVE_S, SLICE_S
+from slurm_ext.model.throughput.curve.costs import RECEIVE_S, SLICE_S
 from slurm_ext.model.throughput.estimate import (
     ENOUGH_RUNS,
     MOST_RUNS,

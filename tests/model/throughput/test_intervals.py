@@ -8,7 +8,13 @@ from statistics import mean
 import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape
-from slurm_ext.model.throughput.curve import FREE_S_PER_BYTE, RECEIVE_S, SEND_S_PER_BYTE, Curve, at
+from slurm_ext.model.throughput.curve.costs import (
+    FREE_S_PER_BYTE,
+    RECEIVE_S,
+    SEND_S_PER_BYTE,
+    Curve,
+)
+from slurm_ext.model.throughput.curve.points import at
 from slurm_ext.model.throughput.estimate import EFFICIENCY, STEPS_SPREAD, estimate
 from slurm_ext.model.throughput.pooling import SPREAD
 from slurm_ext.model.throughput.shape_predictor import predict

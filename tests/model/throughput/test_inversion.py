@@ -6,7 +6,7 @@ from math import exp, hypot, log, sqrt
 import pytest
 
 from slurm_ext.core.records import LoaderRun
-from slurm_ext.model.throughput.curve import (
+from slurm_ext.model.throughput.curve.costs import (
     FREE_S_PER_BYTE,
     RECEIVE_S,
     SEND_S,
@@ -16,8 +16,8 @@ from slurm_ext.model.throughput.curve import (
     START_S,
     START_S_PER_WORKER,
     Curve,
-    contention_s,
 )
+from slurm_ext.model.throughput.curve.waits import contention_s
 from slurm_ext.model.throughput.inversion import (
     BUSY_FROM,
     BUSY_TO,

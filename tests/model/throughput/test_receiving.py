@@ -6,7 +6,7 @@ from math import exp, log
 import pytest
 
 from slurm_ext.core.records import Level, LoaderRun
-from slurm_ext.model.throughput.curve import RECEIVE_S
+from slurm_ext.model.throughput.curve.costs import RECEIVE_S
 from slurm_ext.model.throughput.estimate import estimate
 from slurm_ext.model.throughput.inversion import MOST_RECEIVE_S, LogNormal, invert
 from slurm_ext.model.throughput.receiving import LEAST_S, UNSEEN, learned, machine_of, of_user

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
-from slurm_ext.model.throughput.curve import Curve, at, step_s
+from slurm_ext.model.throughput.curve.costs import Curve
+from slurm_ext.model.throughput.curve.points import at
+from slurm_ext.model.throughput.curve.step import step_s
 from slurm_ext.model.throughput.estimate import Estimate, estimate
 from slurm_ext.model.throughput.estimate_codec import CELLS, MAX_CHARS, STEP_CELLS, read, write
 from slurm_ext.model.throughput.shape_predictor import ShapePredictor, predict

@@ -1,0 +1,1 @@
+"""The curve itself: its costs, its formulas, and one point of it."""
