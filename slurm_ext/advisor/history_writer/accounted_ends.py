@@ -1,4 +1,4 @@
-"""Runs whose end nobody knew get slurmdbd's word, once squeue lists them no more.
+"""Runs whose end nobody knew get the word of slurmdbd, where squeue does not list their end.
 
 A node that reaches no controller cannot tell how a job ended that Slurm or its user ended, and
 squeue forgets a job after MinJobAge. Without slurmdbd such an end stays UNKNOWN.
@@ -50,8 +50,11 @@ class AccountedEnds:
         return not before.issuperset(self._waiting)
 
     def _next(self) -> list[UnknownEnd]:
-        """Those that squeue lists no more; they come last the next time."""
-        listed = {(job.job_id, job.restarts) for job in self._client.jobs()}
+        """Those whose end squeue does not list; they come last the next time.
+
+        A slurmctld that was killed lists as running what its nodes have told it the end of.
+        """
+        listed = {(job.job_id, job.restarts) for job in self._client.jobs() if job.ended}
         gone = [row for row in self._waiting.values() if (row.job_id, row.restart) not in listed]
         for row in gone[:MOST]:
             self._waiting[row.run] = self._waiting.pop(row.run)

@@ -12,7 +12,7 @@ from slurm_ext.advisor.history_writer.accounted_ends import (
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.views.queries import job as known_job
 from slurm_ext.slurm import AccountedEnd
-from tests.advisor.history_writer.a_cluster import ENDED, NOW_S, World, node_says
+from tests.advisor.history_writer.a_cluster import ENDED, JOB, NOW_S, World, node_says
 
 END = AccountedEnd(
     job_id=7,
@@ -76,6 +76,14 @@ def test_who_is_listed_or_known_is_not_asked_about(world: World) -> None:
     for _ in range(3):
         asking.ask(world.history, NOW_S + 140)
     assert states(world) == {"TIMEOUT"}
+
+
+def test_a_run_that_squeue_still_calls_running_is_asked_about(world: World) -> None:
+    """A slurmctld that was killed forgot what it had told slurmdbd, and its node knows no end."""
+    asking = unknown(world)
+    world.cluster.known_jobs, world.cluster.known_ends = (JOB,), (END,)
+    asking.ask(world.history, NOW_S + 120)
+    assert states(world) == {"CANCELLED"}
 
 
 def test_questions_that_bring_nothing_come_seldom_and_end(world: World) -> None:
