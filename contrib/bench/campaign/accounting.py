@@ -1,5 +1,6 @@
 """Starts of jobs by Slurm's own accounting, which records are compared with."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -72,9 +73,16 @@ def drained_lines(nodes: Sequence[str], log: Sequence[str], *, forgets: bool) ->
     A slurmctld that `forgets` gives a job's number again, and drains the node that knows the job.
     """
     own = [line.split(" ", 1)[0] for line in nodes if forgets and line.endswith(_TAKEN)]
+    own += [node for line in log if forgets for node in _taken_nodes(line)]
     lines = [line for line in nodes if "drain" in line.split(" ", 1)[1]]
     lines += [line for line in log if _drains(line)]
     return [line for line in lines if not any(node in line.split() for node in own)]
+
+
+def _taken_nodes(line: str) -> Sequence[str]:
+    """Nodes that a line of the log drains for a number that was given again."""
+    found = re.search(rf"{_TAKEN} on nodes (\S+), set to state DRAIN", line)
+    return expand(found[1]) if found else ()
 
 
 def _drains(line: str) -> bool:

@@ -10,14 +10,18 @@ rank, against all meshes of that model and against all measured. Overlap: steps 
 compute while halos travel, where the cost model says so and everywhere, over steps that wait, by
 turns, on two ranks over limited links (root). Scaling: two ranks of one thread against one rank of
 one thread, and of two. Times mean something on a quiet machine of as many cores only; --only runs
-one part at a time.
+one part at a time, and --state FILE keeps what is measured, of choice each shape by itself, so that a
+run that was cut goes on.
 """
 
 import argparse
 import os
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from contrib.bench.common.kept_steps import KeptSteps
 from contrib.bench.common.program import options, run
 from contrib.bench.spatial.networks import BenchUNet
 from contrib.bench.spatial.overlapping import overlapping
@@ -34,16 +38,30 @@ SHAPES = [(32, 32, 32), (64, 32, 32), (32, 32, 64), (32, 64, 32), (48, 48, 48), 
 def main() -> None:
     """Measure, and print one JSON object last."""
     parser = options(__doc__, quick="small volumes, few steps, two shapes")
-    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--only", nargs="+", choices=list(WANTED), default=list(WANTED))
+    parser.add_argument("--state", type=Path, help="file to keep parts in, and go on from")
     run(parser, result, lambda _: None)
 
 
 def result(args: argparse.Namespace) -> dict[str, Any]:
     """The benchmark's last line."""
     figures = {"cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]}
-    figures |= {name: PARTS[name](args.quick) for name in args.only}
+    with tempfile.TemporaryDirectory(prefix="dlqueue-bench-") as folder:
+        state = args.state or Path(folder) / "parts.json"
+        kept = KeptSteps(state, f"quick: {args.quick}, cores: {figures['cores']}")
+        figures |= {name: _part(name, kept, quick=args.quick) for name in args.only}
     rows = [one for name in args.only for one in WANTED[name](figures[name])]
     return {"bench": "spatial", "figures": figures, "wanted": rows}
+
+
+def _part(name: str, kept: KeptSteps, *, quick: bool) -> Any:
+    """The figures of a part; of the choice, those of each shape."""
+    if name != "choice":
+        return kept.step(name, lambda: PARTS[name](quick))
+    return [
+        kept.step(f"choice {sizes}", lambda sizes=sizes: _choice(sizes, 3 if quick else 9))  # type: ignore[misc]  # called at once
+        for sizes in SHAPES[: 2 if quick else None]
+    ]
 
 
 PARTS: dict[str, Callable[[bool], Any]] = {
@@ -52,9 +70,6 @@ PARTS: dict[str, Callable[[bool], Any]] = {
     "memory": lambda _: {str(ranks): _memory(ranks, 32) for ranks in GRIDS},
     "curve": lambda quick: on_ranks(4, "curve", grid=[2, 2, 1], size=8, count=20 if quick else 100)[
         0
-    ],
-    "choice": lambda quick: [
-        _choice(sizes, 3 if quick else 9) for sizes in SHAPES[: 2 if quick else None]
     ],
     "overlap": lambda quick: overlapping(32 if quick else 48, 2 if quick else 8),
     "scaling": lambda quick: _scaling([32 if quick else 64] * 3, 3 if quick else 9),
