@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from contrib.bench.campaign import accounting
-from contrib.bench.campaign.__main__ import chosen, wanted
+from contrib.bench.campaign.__main__ import chosen
 from contrib.bench.campaign.accounting import Ran
+from contrib.bench.campaign.earlier import read
 from contrib.bench.campaign.faults import FAULTS
 from contrib.bench.campaign.faults.migration import taken_back
 from contrib.bench.campaign.forgotten import all_ended_by_themselves, ends, with_forgotten
@@ -21,12 +22,14 @@ from contrib.bench.campaign.row import Row, given_again, row_of
 from contrib.bench.campaign.shapes import Shapes
 from contrib.bench.campaign.state import State
 from contrib.bench.campaign.submissions import Submitted
+from contrib.bench.campaign.wanted import wanted
 from slurm_ext.core.errors import InputError
 from slurm_ext.history.store import schema
 from slurm_ext.history.store.store import open_history
 from tests.history.conftest import add_run
 
 COUNTS = Counts(submissions=100, jobs=20)
+KEPT = {"commit": "abc", "load": 3.14}
 
 
 def ran(job_id: int, start: int = 0, state: str = "COMPLETED", nodes: str = "n1") -> Ran:
@@ -252,7 +255,7 @@ def test_rows_are_kept_and_belong_to_their_counts(tmp_path: Path) -> None:
     assert again.row("none") == row
     told = page(FAULTS, {"none": row}, again.rows)
     assert "| no fault" in told
-    assert "3.1 to 3.1 processes ran" in told
+    assert "| 3.1 | abc |" in told
     with pytest.raises(InputError, match="not of"):
         State(path, Counts(submissions=1, jobs=1))
     path.write_text("[]")
@@ -273,7 +276,21 @@ def test_runs_that_are_not_over_are_told() -> None:
     """What they will come to is not measured, and the table says how many."""
     row = judged(submitted(), ran=[ran(1), ran(2, state="")])
     assert (row.runs, row.running) == (1, 1)
-    assert "| 1, 1 not over |" in page(FAULTS, {"none": row}, {"none": {"commit": "abc"}})
+    assert "| 1, 1 not over |" in page(FAULTS, {"none": row}, {"none": KEPT})
+
+
+def test_a_page_keeps_rows_that_a_state_lacks() -> None:
+    """With their commit and load; a row that is measured again replaces its own and what missed."""
+    slow = judged(recovery_s=61.0)
+    rows = {"none": slow, "advisor_dead": replace(slow, fault="advisor_dead")}
+    before = page(FAULTS, rows, dict.fromkeys(rows, KEPT))
+    again = page(FAULTS, {"none": judged()}, {"none": {"commit": "def", "load": 0.5}}, read(before))
+    lines = [line.split(" | ") for line in again.splitlines() if line.startswith("| ")]
+    assert [line[-2:] for line in lines[1:]] == [["0.5", "def |"], ["3.1", "abc |"]]
+    assert again.endswith("## Missed\n\n- advisor_dead: recovery in 61 s\n")
+    assert page(FAULTS, {}, {}, read(before)) == before
+    older = before.replace(" | load |", " |").replace("| 3.1 | abc |", "| abc |")
+    assert page(FAULTS, {}, {}, read(older)).count("| ? | abc |") == len(rows)
 
 
 def test_a_slow_recovery_misses() -> None:

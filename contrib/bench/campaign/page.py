@@ -5,6 +5,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from contrib.bench.campaign.earlier import NOTHING, Earlier
 from contrib.bench.campaign.faults.fault import Fault
 from contrib.bench.campaign.row import Row
 
@@ -24,38 +25,49 @@ _HEAD = (
     "waits in a period",
     "longest sbatch s",
     "recovery s",
+    "load",
     "commit",
 )
 
 
-def page(faults: Sequence[Fault], rows: Mapping[str, Row], kept: Mapping[str, Any]) -> str:
-    """The page: how it was measured, the table, and what each row that missed names."""
-    commits = sorted({str(kept[name]["commit"]) for name in rows})
-    loads = [kept[name]["load"] for name in rows if "load" in kept[name]] or [0.0]
+def page(
+    faults: Sequence[Fault],
+    rows: Mapping[str, Row],
+    kept: Mapping[str, Any],
+    before: Earlier = NOTHING,
+) -> str:
+    """The page: how it was measured, the table, and what each row that missed names.
+
+    A fault without a row has the one that the page had `before`.
+    """
+    table = [_of(fault, rows, kept, before) for fault in faults]
+    missed = [_missed(fault.name, rows, before) for fault in faults]
     lines = [
         "# The fault campaign",
         "",
         "Written by `python -m contrib.bench.campaign`; do not edit. One fault at a time on a real",
         "Slurm of four hosts with everything on. Columns are derived from Slurm's accounting,",
         "queue and log, and from the history. *Waits in a period*: how often slurmctld waited for",
-        "a whole deadline within one breaker period, at most.",
-        "",
-        f"Measured at {', '.join(commits)}, on {os.cpu_count()} cores, {platform.machine()}.",
-        f"Before a row began, {min(loads):.1f} to {max(loads):.1f} processes ran or waited there",
-        "(mean of a minute): its times are bounds from above where that is more than its cores.",
+        "a whole deadline within one breaker period, at most. *Load*: how many processes ran or",
+        "waited (mean of a minute) before the row began; its times are bounds from above where",
+        f"that is more than the machine's cores. Written on {os.cpu_count()} cores,",
+        f"{platform.machine()}; each row was measured at the commit beside it.",
         "",
         f"| {' | '.join(_HEAD)} |",
         f"|{'---|' * len(_HEAD)}",
     ]
-    table = [
-        _line(rows[fault.name], fault.what, str(kept[fault.name]["commit"]))
-        for fault in faults
-        if fault.name in rows
-    ]
-    return "\n".join([*lines, *table, "", *_missed(rows), ""])
+    return "\n".join([*lines, *filter(None, table), *_list(list(filter(None, missed))), ""])
 
 
-def _line(row: Row, what: str, commit: str) -> str:
+def _of(fault: Fault, rows: Mapping[str, Row], kept: Mapping[str, Any], before: Earlier) -> str:
+    """The line of a fault; empty if it was never measured."""
+    if fault.name in rows:
+        beside = kept[fault.name]
+        return _line(rows[fault.name], fault.what, beside["load"], beside["commit"])
+    return before.line(fault.what, _HEAD) if fault.what in before.rows else ""
+
+
+def _line(row: Row, what: str, load: float, commit: str) -> str:
     cells = [
         what,
         row.submitted,
@@ -70,6 +82,7 @@ def _line(row: Row, what: str, commit: str) -> str:
         row.held_in_period,
         f"{row.sbatch_s:.1f}",
         "**never**" if row.recovery_s is None else f"{row.recovery_s:.0f}",
+        f"{load:.1f}",
         commit,
     ]
     return f"| {' | '.join(map(str, cells))} |"
@@ -79,11 +92,15 @@ def _bold(count: int) -> str:
     return f"**{count}**" if count else "0"
 
 
-def _missed(rows: Mapping[str, Row]) -> list[str]:
-    missed = [row for row in rows.values() if not row.held]
-    if not missed:
-        return []
-    return ["## Missed", "", *(f"- {row.fault}: {_harm(row)}" for row in missed)]
+def _missed(name: str, rows: Mapping[str, Row], before: Earlier) -> str:
+    """The line of a row that missed; empty for any other."""
+    if name not in rows:
+        return before.missed.get(name, "")
+    return "" if rows[name].held else f"- {name}: {_harm(rows[name])}"
+
+
+def _list(missed: Sequence[str]) -> list[str]:
+    return ["", "## Missed", "", *missed] if missed else []
 
 
 def _harm(row: Row) -> str:

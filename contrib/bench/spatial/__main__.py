@@ -10,8 +10,8 @@ rank, against all meshes of that model and against all measured. Overlap: steps 
 compute while halos travel, where the cost model says so and everywhere, over steps that wait, by
 turns, on two ranks over limited links (root). Scaling: two ranks of one thread against one rank of
 one thread, and of two. Times mean something on a quiet machine of as many cores only; --only runs
-one part at a time, and --state FILE keeps what is measured, of choice each shape by itself, so that a
-run that was cut goes on.
+one part at a time, and --state FILE keeps what is measured, of choice each shape by itself, so that
+a run that was cut goes on.
 """
 
 import argparse
