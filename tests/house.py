@@ -64,7 +64,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         "windows",
         "site",
     ),
-    "spatial": ("geometry", "planning", "calls", "measuring", ""),
+    "spatial": ("geometry", "planning", "calls", "layers", "measuring", ""),
     "history": ("", "store", "ingest", "imports", "views"),
     "model": (
         "",

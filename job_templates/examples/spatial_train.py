@@ -19,10 +19,10 @@ from torch.utils.data import DataLoader
 
 from slurm_ext.spatial.checkpoint import load, save
 from slurm_ext.spatial.convert import parallelise
+from slurm_ext.spatial.geometry.mesh import Mesh
 from slurm_ext.spatial.launch import start
 from slurm_ext.spatial.loss import GlobalLoss
 from slurm_ext.spatial.measure import choose_mesh
-from slurm_ext.spatial.mesh import Mesh
 from slurm_ext.spatial.verify import check_small
 from slurm_ext.spatial.volumes import Slabs, sampler
 

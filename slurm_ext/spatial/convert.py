@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 from torch import nn
 
-from slurm_ext.spatial import convolution, norms
 from slurm_ext.spatial.calls.guard import CallWatch
-from slurm_ext.spatial.dropout import Masks
 from slurm_ext.spatial.forwards import again, drop, forward_pass, run, trust
 from slurm_ext.spatial.geometry.errors import SpatialError
+from slurm_ext.spatial.layers import convolution, norms
+from slurm_ext.spatial.layers.dropout import Masks
+from slurm_ext.spatial.layers.rules import CONTAINERS, DROPOUTS, rule_of
 from slurm_ext.spatial.layouts import Layouts
-from slurm_ext.spatial.rules import CONTAINERS, DROPOUTS, rule_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     import torch
 
-    from slurm_ext.spatial.mesh import Mesh
+    from slurm_ext.spatial.geometry.mesh import Mesh
 
 Model = TypeVar("Model", bound=nn.Module)
 DIVIDED = "_dlqueue_mesh"  # on a model

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 from torch._compile import _disable_dynamo
 
-from slurm_ext.spatial import norms
 from slurm_ext.spatial.calls.arguments import tensors
 from slurm_ext.spatial.calls.marks import (
     MARK,
@@ -22,11 +21,12 @@ from slurm_ext.spatial.calls.marks import (
 )
 from slurm_ext.spatial.calls.sizes import mark_slabs
 from slurm_ext.spatial.geometry.errors import SpatialError
-from slurm_ext.spatial.rules import GATHERING, RESIZING
+from slurm_ext.spatial.layers import norms
+from slurm_ext.spatial.layers.rules import GATHERING, RESIZING
 
 if TYPE_CHECKING:
     from slurm_ext.spatial.calls.guard import CallWatch
-    from slurm_ext.spatial.dropout import Masks
+    from slurm_ext.spatial.layers.dropout import Masks
     from slurm_ext.spatial.layouts import Layouts
 
 

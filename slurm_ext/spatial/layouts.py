@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import torch
 
 from slurm_ext.spatial.geometry.errors import SpatialError
-from slurm_ext.spatial.mesh import fitting
+from slurm_ext.spatial.geometry.mesh import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from slurm_ext.spatial.collectives import Layout
-    from slurm_ext.spatial.mesh import Mesh
+    from slurm_ext.spatial.geometry.mesh import Mesh
+    from slurm_ext.spatial.layers.collectives import Layout
 
     Key = tuple[Layout, ...]
     Volume = tuple[int, ...]

@@ -12,7 +12,7 @@ from torch import nn
 from slurm_ext.spatial.geometry.errors import SpatialError
 
 if TYPE_CHECKING:
-    from slurm_ext.spatial.mesh import Mesh
+    from slurm_ext.spatial.geometry.mesh import Mesh
 
 BY_CLASS = (nn.CrossEntropyLoss, nn.NLLLoss)
 BY_ELEMENT = (
@@ -40,7 +40,7 @@ class GlobalLoss(nn.Module):
         if type(criterion) not in (*BY_CLASS, *BY_ELEMENT) or reduction != "mean":
             raise SpatialError(
                 f"{type(criterion).__name__} with reduction {reduction!r} is no plain mean: make it"
-                " of sums, by slurm_ext.spatial.collectives.summed"
+                " of sums, by slurm_ext.spatial.layers.collectives.summed"
             )
         summing: Any = copy.copy(criterion)
         summing.reduction = "sum"

@@ -3,8 +3,8 @@
 `build(sizes)`, or `build()`, returns a model for such volumes, or (model, anything). It runs on two
 small crops: what it keeps for the backward pass is counted by saved-tensor hooks and
 scaled by voxels, which is exact for convolutions; two times tell the fixed part of a step from that
-of each voxel. Prints JSON for `dlqueue recommend
---spatial`.
+of each voxel, others what a slab costs by the dimension that is cut. Prints JSON for
+`dlqueue recommend --spatial`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import importlib
 import inspect
 import json
 import sys
-import time
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -22,13 +21,14 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from slurm_ext.spatial.convolution import kernel_window
 from slurm_ext.spatial.geometry.errors import SpatialError
+from slurm_ext.spatial.layers.convolution import kernel_window
+from slurm_ext.spatial.layers.pooling import pool_windows
 from slurm_ext.spatial.measuring.layer_calls import LayerCall, layer_calls, shares
 from slurm_ext.spatial.measuring.link import link
+from slurm_ext.spatial.measuring.speeds import measured_speeds
 from slurm_ext.spatial.planning.choose import meshes, volume_of
 from slurm_ext.spatial.planning.profile import ClusterProfile, HaloLayer, NetworkProfile
-from slurm_ext.spatial.pooling import pool_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, nn.GroupNorm)
-REPEATS = 3
 
 
 def profile(
@@ -59,8 +58,7 @@ def profile(
     calls = layer_calls(*pairs[1])
     saved = saved_bytes(*pairs[1]) - saved_bytes(*pairs[0])
     voxels = [prod(crop) for crop in crops]
-    times = [_seconds(*pair) for pair in pairs]
-    per_voxel = max(0.0, (times[1] - times[0]) / (voxels[1] - voxels[0]))
+    speeds = measured_speeds(pairs)
     weights = float(sum(p.numel() * p.element_size() for p in build(sizes).parameters()))
     shapes = [tuple(c.input.shape[2:]) for c in calls if c.input.dim() == len(sizes) + 2]
     return NetworkProfile(
@@ -70,8 +68,10 @@ def profile(
         state_bytes=states * weights,
         activation_bytes=saved / (voxels[1] - voxels[0]) * prod(sizes),
         input_bytes=float(channels * 4 * prod(sizes)),
-        fixed_s=max(0.0, times[0] - per_voxel * voxels[0]),
-        voxel_s=per_voxel,
+        fixed_s=speeds.fixed_s,
+        voxel_s=speeds.voxel_s,
+        whole_voxel_s=speeds.whole_voxel_s,
+        axis_costs=speeds.axis_costs,
         norm_channels=tuple(c.input.shape[1] for c in calls if isinstance(c.layer, NORMS)),
         layers=tuple(_halo_layers(calls, crops[1])),
     )
@@ -147,19 +147,6 @@ def _windows(layer: nn.Module, count: int) -> list[KernelWindow]:
     if isinstance(layer, POOLS):
         return pool_windows(layer, count)
     return [kernel_window(layer, axis) for axis in range(count)]
-
-
-def _seconds(model: nn.Module, x: torch.Tensor) -> float:
-    """The quickest of some forward and backward passes."""
-    best = float("inf")
-    for _ in range(REPEATS + 1):
-        begin = time.perf_counter()
-        torch.autograd.backward(model(x).float().square().mean())
-        if x.device.type == "cuda":
-            torch.cuda.synchronize()
-        best = min(best, time.perf_counter() - begin)
-    model.zero_grad()
-    return best
 
 
 def _input(model: nn.Module, channels: int, crop: tuple[int, ...]) -> torch.Tensor:

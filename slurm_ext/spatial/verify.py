@@ -17,13 +17,13 @@ from torch import nn
 from slurm_ext.spatial.calls.marks import is_whole
 from slurm_ext.spatial.convert import parallelise
 from slurm_ext.spatial.geometry.errors import SpatialError
-from slurm_ext.spatial.mesh import cut
-from slurm_ext.spatial.rules import DROPOUTS
+from slurm_ext.spatial.geometry.mesh import cut
+from slurm_ext.spatial.layers.rules import DROPOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from slurm_ext.spatial.mesh import Mesh
+    from slurm_ext.spatial.geometry.mesh import Mesh
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch.utils.data.distributed import DistributedSampler
 from slurm_ext.spatial.geometry.errors import SpatialError
 
 if TYPE_CHECKING:
-    from slurm_ext.spatial.mesh import Mesh
+    from slurm_ext.spatial.geometry.mesh import Mesh
 
 DATASET = "data"  # of an HDF5 file or a Zarr group
 

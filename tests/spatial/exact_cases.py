@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from slurm_ext.spatial.convert import parallelise
+from slurm_ext.spatial.geometry.mesh import Mesh
 from slurm_ext.spatial.measure import saved_bytes
-from slurm_ext.spatial.mesh import Mesh
 from slurm_ext.spatial.verify import compare
 
 GRIDS = [(1, 1, 4), (2, 2, 1)]

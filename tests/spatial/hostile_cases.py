@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from slurm_ext.spatial.geometry.errors import SpatialError
-from slurm_ext.spatial.mesh import Mesh
+from slurm_ext.spatial.geometry.mesh import Mesh
 from slurm_ext.spatial.verify import compare
 from tests.spatial.hostile_exact import EXACT, Between, Hostile
 from tests.spatial.hostile_refused import REFUSED

@@ -17,7 +17,7 @@ from torch import nn
 from slurm_ext.spatial.calls.marks import is_whole
 from slurm_ext.spatial.convert import parallelise
 from slurm_ext.spatial.geometry.errors import SpatialError
-from slurm_ext.spatial.mesh import Mesh, cut
+from slurm_ext.spatial.geometry.mesh import Mesh, cut
 
 CHANNELS = 4
 CONVOLUTIONS = {"Conv1d", "Conv2d", "Conv3d"}

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from slurm_ext.spatial.dropout import Masks
 from slurm_ext.spatial.geometry.errors import SpatialError
+from slurm_ext.spatial.layers.dropout import Masks
 
 
 def dropped(layer: nn.Dropout, x: torch.Tensor) -> torch.Tensor:

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from itertools import product
 from math import prod
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from torch import nn
 from slurm_ext.spatial.geometry.errors import SpatialError
 from slurm_ext.spatial.geometry.window import KernelWindow, halos
 from slurm_ext.spatial.launch import meeting_point, rank_of
+from slurm_ext.spatial.layers.kernels import Convolving, convolved, gradients
 from slurm_ext.spatial.measure import profile, saved_bytes
 from slurm_ext.spatial.planning.choose import fewest_ranks, meshes
 from slurm_ext.spatial.planning.cost import cost
@@ -22,9 +24,9 @@ from slurm_ext.spatial.planning.profile import ClusterProfile, HaloLayer, Networ
 LAYER = HaloLayer((1, 1, 1), 64, (1, 1, 1), (1, 1, 1))
 
 
-def network(sizes: tuple[int, ...] = (64, 32, 32), **changes: float) -> NetworkProfile:
+def network(sizes: tuple[int, ...] = (64, 32, 32), **changes: Any) -> NetworkProfile:
     """A made-up network of a gigabyte of activations."""
-    values = {
+    values: dict[str, Any] = {
         "parameter_bytes": 1e6,
         "state_bytes": 3e6,
         "activation_bytes": 1e9,
@@ -119,7 +121,45 @@ def test_a_profile_is_measured_and_read_back() -> None:
     assert found.strides == (2, 2, 2) or found.strides == (1, 1, 1)
     assert [(layer.name, layer.before) for layer in found.layers] == [("0", (1, 1, 1))]
     assert 0 < found.layers[0].share < 1
+    assert len(found.axis_costs) == 3
     assert parse(json.loads(json.dumps(found.document()))) == found
+
+
+def test_a_cut_costs_what_was_measured_along_its_dimension() -> None:
+    """And a volume that is not divided costs what torch's own convolutions do."""
+    quick = ClusterProfile(latency_s=0.0, inside_bytes_s=1e15)
+    net = replace(network((64, 64, 64)), whole_voxel_s=5e-6, axis_costs=(1.0, 1.1, 1.2))
+    assert meshes(net, quick, 2, 2)[0].space == (2, 1, 1)
+    alike = replace(net, axis_costs=(1.2, 1.1, 1.0))
+    assert meshes(alike, quick, 2, 2)[0].space == (1, 1, 2)
+    assert meshes(replace(net, whole_voxel_s=0.0), quick, 2, 2)[0].data == 2
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "dilation", "groups"),
+    [
+        (3, 1, (1, 1, 1), 1, 1),
+        (3, 2, (1, 0, 1), 1, 2),
+        (5, 1, (2, 2, 0), 1, 1),
+        (3, 1, (2, 0, 2), 2, 1),
+    ],
+)
+def test_kernels_of_slabs_give_torchs_results(
+    kernel: int, stride: int, padding: tuple[int, ...], dilation: int, groups: int
+) -> None:
+    """Outputs and gradients in single precision are those of double precision, but for rounding."""
+    torch.manual_seed(0)
+    x, weight = torch.randn(1, 4, 9, 8, 7), torch.randn(6, 4 // groups, *[kernel] * 3)
+    how = Convolving([stride] * 3, padding, [dilation] * 3, False, [0] * 3, groups)
+    y = convolved(x, weight, torch.ones(6), how)
+    grad = torch.randn_like(y)
+    single = [y, *gradients(grad, x, weight, [6], how, [True] * 3)]
+
+    wide_grad, wide_x, wide_weight = (t.double() for t in (grad, x, weight))
+    exact = [convolved(wide_x, wide_weight, torch.ones(6).double(), how)]
+    exact += gradients(wide_grad, wide_x, wide_weight, [6], how, [True] * 3)
+    for found, wanted in zip(single, exact, strict=True):
+        assert (found - wanted).abs().max() < 3e-6 * wanted.abs().max()
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from torch.nn.parallel import DistributedDataParallel
 from slurm_ext.spatial import checkpoint
 from slurm_ext.spatial.convert import parallelise
 from slurm_ext.spatial.geometry.errors import SpatialError
+from slurm_ext.spatial.geometry.mesh import Mesh
 from slurm_ext.spatial.loss import GlobalLoss
 from slurm_ext.spatial.measure import choose_mesh
-from slurm_ext.spatial.mesh import Mesh
 from slurm_ext.spatial.verify import check, check_small
 from slurm_ext.spatial.volumes import Slabs, sampler
 

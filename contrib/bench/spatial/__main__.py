@@ -9,9 +9,9 @@ both ways. Choice: the mesh that `dlqueue recommend --spatial` takes, by its mod
 rank, against all meshes of that model and against all measured. Overlap: steps whose convolutions
 compute while halos travel, where the cost model says so and everywhere, over steps that wait, by
 turns, on two ranks over limited links (root). Scaling: two ranks of one thread against one rank of
-one thread, and of two. Times mean something on a quiet machine of as many cores only; --only runs
-one part at a time, and --state FILE keeps what is measured, of choice each shape by itself, so that
-a run that was cut goes on.
+one thread, of two, and of one with the convolutions that slabs have. Times mean something on a
+quiet machine of as many cores only; --only runs one part at a time, and --state FILE keeps what is
+measured, of choice each shape by itself, so that a run that was cut goes on.
 """
 
 import argparse
@@ -124,8 +124,16 @@ def _scaling(sizes: list[int], repeats: int) -> dict[str, float]:
     words: dict[str, Any] = {"size": sizes, "repeats": repeats}
     one = on_ranks(1, "steps", meshes=[[1, [1, 1, 1], 1]], **words)[0][0]
     threads = on_ranks(1, "steps", threads=2, meshes=[[1, [1, 1, 1], 1]], **words)[0][0]
+    alike = on_ranks(1, "steps_as_slabs", **words)[0]
     two = max(on_ranks(2, "steps", meshes=[[1, [2, 1, 1], 1]], **words))[0]
-    return {"one_s": one, "two_threads_s": threads, "two_ranks_s": two, "speedup": one / two}
+    return {
+        "one_s": one,
+        "two_threads_s": threads,
+        "one_with_slabs_kernels_s": alike,
+        "two_ranks_s": two,
+        "speedup": one / two,
+        "speedup_over_the_same_kernels": alike / two,
+    }
 
 
 if __name__ == "__main__":

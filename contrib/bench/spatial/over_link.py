@@ -21,9 +21,9 @@ from torch import nn
 
 from contrib.bench.spatial.networks import BenchUNet
 from slurm_ext.spatial.convert import parallelise
+from slurm_ext.spatial.geometry.mesh import Mesh
 from slurm_ext.spatial.loss import GlobalLoss
 from slurm_ext.spatial.measure import choose_mesh
-from slurm_ext.spatial.mesh import Mesh
 
 STEPS, COLD = 4, 1
 

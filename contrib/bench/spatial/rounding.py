@@ -12,7 +12,7 @@ from torch import nn
 
 from contrib.bench.spatial.networks import NETWORKS
 from slurm_ext.spatial.convert import parallelise
-from slurm_ext.spatial.mesh import Mesh
+from slurm_ext.spatial.geometry.mesh import Mesh
 
 
 def rounding(grids: list[list[int]], size: int, seeds: int) -> dict[str, dict[str, float]]:

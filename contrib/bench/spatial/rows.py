@@ -51,6 +51,8 @@ def _of_overlap(figures: dict[str, Any]) -> Rows:
 
 def _of_scaling(figures: dict[str, float]) -> Rows:
     yield at_least("two ranks over one rank of one thread", 1.6, figures["speedup"])
+    alike = figures["speedup_over_the_same_kernels"]
+    yield at_least("two ranks over one that convolves as slabs do", 1.6, alike)
 
 
 WANTED: dict[str, Callable[[Any], Rows]] = {

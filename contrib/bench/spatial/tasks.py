@@ -13,12 +13,20 @@ from torch import nn
 from contrib.bench.spatial.networks import NETWORKS, BenchUNet
 from contrib.bench.spatial.rounding import rounding
 from slurm_ext.spatial.convert import parallelise
+from slurm_ext.spatial.geometry.mesh import Mesh
 from slurm_ext.spatial.loss import GlobalLoss
 from slurm_ext.spatial.measure import saved_bytes
-from slurm_ext.spatial.mesh import Mesh
+from slurm_ext.spatial.measuring.speeds import as_slabs
 from slurm_ext.spatial.verify import compare
 
-__all__ = ["curve", "exactness", "memory", "rounding", "steps"]  # what world.py may be asked for
+__all__ = [
+    "curve",
+    "exactness",
+    "memory",
+    "rounding",
+    "steps",
+    "steps_as_slabs",
+]  # what world.py may be asked for
 
 
 def exactness(grids: list[list[int]], size: int) -> dict[str, dict[str, float]]:
@@ -54,8 +62,19 @@ def steps(meshes: list[Any], size: list[int], repeats: int) -> list[float]:
     return [_step_s(Mesh(data, grid), batch, size, repeats) for data, grid, batch in meshes]
 
 
+def steps_as_slabs(size: list[int], repeats: int) -> float:
+    """Median seconds of a step of the U-Net undivided, with the convolutions that slabs have."""
+    model = BenchUNet(nn.BatchNorm3d)
+    with as_slabs(model):
+        return _trained_s(model, Mesh(1, [1, 1, 1]), 1, size, repeats)
+
+
 def _step_s(mesh: Mesh, batch: int, size: list[int], repeats: int) -> float:
     model = parallelise(BenchUNet(nn.BatchNorm3d), mesh)
+    return _trained_s(model, mesh, batch, size, repeats)
+
+
+def _trained_s(model: nn.Module, mesh: Mesh, batch: int, size: list[int], repeats: int) -> float:
     trained = nn.parallel.DistributedDataParallel(model) if mesh.world > 1 else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     x = mesh.part(torch.randn(batch, 1, *size)).contiguous()

@@ -65,7 +65,7 @@ def cost(
         space=space,
         batch=batch,
         memory_bytes=net.parameter_bytes + net.state_bytes + batch * kept,
-        compute_s=net.fixed_s + batch * net.voxel_s * net.voxels / parts,
+        compute_s=net.fixed_s + batch * _voxel_s(net, space) * net.voxels / parts,
         halo_s=exposed,
         norm_s=sum(_norm_s(cluster, channels, parts, rounds) for channels in net.norm_channels),
         gradient_s=ring + (cluster.latency_s * 2 * ceil(log2(world)) if world > 1 else 0.0),
@@ -74,11 +74,19 @@ def cost(
     )
 
 
+def _voxel_s(net: NetworkProfile, space: tuple[int, ...]) -> float:
+    """Seconds of each voxel, on a mesh of such parts."""
+    if prod(space) == 1:
+        return net.whole_voxel_s or net.voxel_s
+    costs = zip(space, net.axis_costs or (1.0,) * len(space), strict=True)
+    return net.voxel_s * prod(cost for parts, cost in costs if parts > 1)
+
+
 def _halos(
     net: NetworkProfile, cluster: ClusterProfile, space: tuple[int, ...], batch: int
 ) -> tuple[float, tuple[str, ...]]:
     """Seconds that a step waits for halos, and the layers that hide theirs."""
-    voxels_s = batch * net.voxel_s * net.voxels / prod(space)
+    voxels_s = batch * _voxel_s(net, space) * net.voxels / prod(space)
     total, hiding = 0.0, []
     for layer in net.layers:
         axes = _axes(layer, space)

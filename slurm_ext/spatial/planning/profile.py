@@ -35,9 +35,11 @@ class NetworkProfile:
     activation_bytes: float  # kept for the backward pass, of the whole volume
     input_bytes: float
     fixed_s: float  # of a step, whatever the volume
-    voxel_s: float  # of each voxel
+    voxel_s: float  # of each voxel of a slab
     norm_channels: tuple[int, ...]  # of each norm over the volume
     layers: tuple[HaloLayer, ...]
+    whole_voxel_s: float = 0.0  # of each voxel of a volume that is not divided; 0: as of a slab
+    axis_costs: tuple[float, ...] = ()  # time of a slab cut along each dimension; none: 1
 
     @property
     def voxels(self) -> int:
@@ -79,14 +81,17 @@ def parse(document: Mapping[str, Any]) -> NetworkProfile:
     if document.get("v") != VERSION:
         raise ValueError(f"version {document.get('v')!r}; {VERSION} is wanted")
     try:
-        numbers = {n: _number(document, n) for n in NUMBERS}
+        numbers = {n: _number({"whole_voxel_s": 0.0, **document}, n) for n in NUMBERS}
         rows = {n: _row(document[n]) for n in ("sizes", "strides", "norm_channels")}
+        costs = tuple(_number({"cost": c}, "cost") for c in document.get("axis_costs", ()))
         layers = tuple(_layer(layer, len(rows["sizes"])) for layer in document["layers"])
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a profile of a network: {error}") from None
     if not 1 <= len(rows["sizes"]) <= 3 or len(rows["strides"]) != len(rows["sizes"]):
         raise ValueError("1 to 3 sizes and as many strides are wanted")
-    return NetworkProfile(**numbers, **rows, layers=layers)  # type: ignore[arg-type]  # checked above
+    if len(costs) not in (0, len(rows["sizes"])):
+        raise ValueError("axis_costs: one for each dimension, or none")
+    return NetworkProfile(**numbers, **rows, layers=layers, axis_costs=costs)  # type: ignore[arg-type]  # checked above
 
 
 NUMBERS = (
@@ -96,6 +101,7 @@ NUMBERS = (
     "input_bytes",
     "fixed_s",
     "voxel_s",
+    "whole_voxel_s",
 )
 
 

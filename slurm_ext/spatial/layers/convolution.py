@@ -6,23 +6,26 @@ a second copy of the activations, is put together anew in the backward pass.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad
 
 from slurm_ext.spatial.geometry.errors import SpatialError
 from slurm_ext.spatial.geometry.pieces import Pieces, pieces
 from slurm_ext.spatial.geometry.window import Edge, KernelWindow, edge, halos, spreading_halos
-from slurm_ext.spatial.halo import fetch, folding, joined, landed
-from slurm_ext.spatial.overlap import overlapped
+from slurm_ext.spatial.layers.halo import fetch, folding, joined, landed
+from slurm_ext.spatial.layers.kernels import Convolving, by_onednn, convolved, gradients
+from slurm_ext.spatial.layers.overlap import overlapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from slurm_ext.spatial.collectives import Layout
-    from slurm_ext.spatial.mesh import Mesh
+    from slurm_ext.spatial.geometry.mesh import Mesh
+    from slurm_ext.spatial.layers.collectives import Layout
 
 Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
 Transposed = nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
@@ -33,8 +36,21 @@ def convolve(layer: Convolution, mesh: Mesh, x: torch.Tensor, layout: Layout) ->
     windows = [kernel_window(layer, axis) for axis in range(len(layout))]
     edges = window_edges(windows, mesh, layout)
     if all(edge.is_empty for edge in edges):
-        return serial(layer, x)
+        return undivided(layer, x)
     return _convolved(layer, mesh, x, edges, windows)
+
+
+def undivided(layer: Convolution, x: torch.Tensor, axes: Sequence[int] = ()) -> torch.Tensor:
+    """`layer` over all that its windows reach; zeros are joined along `axes`, as halos are."""
+    windows = [kernel_window(layer, axis) for axis in range(x.dim() - 2)]
+    joins = any(windows[axis].left + windows[axis].right for axis in axes)
+    for axis in axes if joins else ():
+        added = [0] * (2 * (x.dim() - axis - 3))
+        x = pad(x, [*added, windows[axis].left, windows[axis].right])
+        windows[axis] = replace(windows[axis], left=0, right=0)
+    if any(w.left != w.right for w in windows) or not (joins or by_onednn(x)):
+        return serial(layer, x)
+    return _convolved(layer, None, x, (), windows)
 
 
 def convolve_meanwhile(
@@ -99,7 +115,7 @@ def serial(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
 
 def _convolved(
     layer: Any,
-    mesh: Mesh,
+    mesh: Mesh | None,
     x: torch.Tensor,
     edges: Sequence[Edge],
     windows: Sequence[KernelWindow],
@@ -110,7 +126,8 @@ def _convolved(
     split = {edge.axis for edge in edges}
     padding = [0 if axis in split else w.left for axis, w in enumerate(windows)]
     more = list(output_padding or [0] * len(windows))
-    how = [layer.stride, padding, layer.dilation, output_padding is not None, more, layer.groups]
+    transposed = output_padding is not None
+    how = Convolving(layer.stride, padding, layer.dilation, transposed, more, layer.groups)
     x, weight, bias = (_as_autocast(t) for t in (x, layer.weight, layer.bias))
     y: torch.Tensor = _Convolve.apply(x, weight, bias, (edges, parts), mesh, how)  # type: ignore[no-untyped-call]  # torch's
     return y
@@ -124,11 +141,11 @@ class _Convolve(torch.autograd.Function):
         edges, parts = cut
         if parts:
             y, planes = overlapped(
-                x, edges, parts, mesh, lambda wide: torch.convolution(wide, weight, bias, *how)
+                x, edges, parts, mesh, lambda wide: convolved(wide, weight, bias, how)
             )
         else:
             planes = fetch(x, edges, mesh, 0.0)
-            y = torch.convolution(joined(x, edges, planes, 0.0), weight, bias, *how)
+            y = convolved(joined(x, edges, planes, 0.0), weight, bias, how)
         ctx.save_for_backward(x, weight, *planes)
         ctx.edges, ctx.mesh, ctx.how, ctx.at_once = edges, mesh, how, not parts
         ctx.bias_sizes = None if bias is None else list(bias.shape)
@@ -141,17 +158,14 @@ class _Convolve(torch.autograd.Function):
         wants_x, *wants = ctx.needs_input_grad[:3]
         wide = joined(x, ctx.edges, planes, 0.0)
 
-        def gradients(wanted: list[bool]) -> list[Any]:
-            shares: list[Any] = torch.ops.aten.convolution_backward(
-                grad, wide, weight, ctx.bias_sizes, *ctx.how, wanted
-            )
-            return shares
+        def shares(wanted: list[bool]) -> list[Any]:
+            return gradients(grad, wide, weight, ctx.bias_sizes, ctx.how, wanted)
 
-        dx, *own = gradients([wants_x, *(want and ctx.at_once for want in wants)])
+        dx, *own = shares([wants_x, *(want and ctx.at_once for want in wants)])
         home = folding(dx, ctx.edges, ctx.mesh) if wants_x else None
         if not ctx.at_once and any(wants):
             next(home, None) if home else None
-            _, *own = gradients([False, *wants])
+            _, *own = shares([False, *wants])
         return home and landed(home), *own, None, None, None
 
 

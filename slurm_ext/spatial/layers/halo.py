@@ -15,8 +15,8 @@ import torch.distributed as dist
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+    from slurm_ext.spatial.geometry.mesh import Mesh
     from slurm_ext.spatial.geometry.window import Edge
-    from slurm_ext.spatial.mesh import Mesh
 
 Planes = list[torch.Tensor]
 """Of each edge in turn: those of the previous part, those of the next one."""

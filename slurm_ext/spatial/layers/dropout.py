@@ -10,7 +10,7 @@ from torch import nn
 from slurm_ext.spatial.geometry.errors import SpatialError
 
 if TYPE_CHECKING:
-    from slurm_ext.spatial.mesh import Mesh
+    from slurm_ext.spatial.geometry.mesh import Mesh
 
 _NO_BACKWARD = -1
 Dropouts = nn.Dropout | nn.Dropout1d | nn.Dropout2d | nn.Dropout3d

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from slurm_ext.spatial.halo import Planes, depart, joined
+from slurm_ext.spatial.layers.halo import Planes, depart, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from slurm_ext.spatial.geometry.mesh import Mesh
     from slurm_ext.spatial.geometry.pieces import Pieces
     from slurm_ext.spatial.geometry.window import Edge
-    from slurm_ext.spatial.mesh import Mesh
 
     Convolve = Callable[[torch.Tensor], torch.Tensor]
 

@@ -14,12 +14,12 @@ import torch.distributed as dist
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from slurm_ext.spatial.convolution import serial
 from slurm_ext.spatial.geometry.errors import SpatialError
+from slurm_ext.spatial.layers.convolution import serial
 
 if TYPE_CHECKING:
-    from slurm_ext.spatial.collectives import Layout
-    from slurm_ext.spatial.mesh import Mesh
+    from slurm_ext.spatial.geometry.mesh import Mesh
+    from slurm_ext.spatial.layers.collectives import Layout
 
 BatchNorm = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d | nn.SyncBatchNorm
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from slurm_ext.spatial import convolution, norms, pooling, upsampling
-from slurm_ext.spatial.convolution import serial
 from slurm_ext.spatial.geometry.errors import SpatialError
+from slurm_ext.spatial.layers import convolution, norms, pooling, upsampling
+from slurm_ext.spatial.layers.convolution import serial
 
 if TYPE_CHECKING:
     import torch
 
-    from slurm_ext.spatial.collectives import Layout
-    from slurm_ext.spatial.mesh import Mesh
+    from slurm_ext.spatial.geometry.mesh import Mesh
+    from slurm_ext.spatial.layers.collectives import Layout
 
 
 def _as_it_is(layer: nn.Module, _mesh: Mesh, x: torch.Tensor, _layout: Layout) -> torch.Tensor:

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 if TYPE_CHECKING:
-    from slurm_ext.spatial.mesh import Mesh
+    from slurm_ext.spatial.geometry.mesh import Mesh
 
 Layout = tuple[tuple[int, ...], ...]
 """Of each dimension of space: the planes of each part."""

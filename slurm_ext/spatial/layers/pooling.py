@@ -15,18 +15,18 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from slurm_ext.spatial.collectives import summed, whole
-from slurm_ext.spatial.convolution import serial, window_edges
 from slurm_ext.spatial.geometry.errors import SpatialError
 from slurm_ext.spatial.geometry.window import KernelWindow
-from slurm_ext.spatial.halo import folded, grown
+from slurm_ext.spatial.layers.collectives import summed, whole
+from slurm_ext.spatial.layers.convolution import serial, window_edges
+from slurm_ext.spatial.layers.halo import folded, grown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from slurm_ext.spatial.collectives import Layout
+    from slurm_ext.spatial.geometry.mesh import Mesh
     from slurm_ext.spatial.geometry.window import Edge
-    from slurm_ext.spatial.mesh import Mesh
+    from slurm_ext.spatial.layers.collectives import Layout
 
 MaxPool = nn.MaxPool1d | nn.MaxPool2d | nn.MaxPool3d
 AveragePool = nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool3d

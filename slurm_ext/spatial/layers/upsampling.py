@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch.nn import functional
 
-from slurm_ext.spatial.convolution import serial
 from slurm_ext.spatial.geometry.errors import SpatialError
 from slurm_ext.spatial.geometry.window import KernelWindow, edge, spreading_halos
-from slurm_ext.spatial.pooling import linear
+from slurm_ext.spatial.layers.convolution import serial
+from slurm_ext.spatial.layers.pooling import linear
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from slurm_ext.spatial.collectives import Layout
+    from slurm_ext.spatial.geometry.mesh import Mesh
     from slurm_ext.spatial.geometry.window import Edge
-    from slurm_ext.spatial.mesh import Mesh
+    from slurm_ext.spatial.layers.collectives import Layout
 
 BETWEEN = ("linear", "bilinear", "trilinear")
 REACH = KernelWindow(4, 2, 1, 1, 1)  # a plane of each neighbour, whatever the factor

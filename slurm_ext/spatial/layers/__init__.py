@@ -1,0 +1,1 @@
+"""Layers of a network, each by its rule for slabs: convolutions, norms, pooling, dropout."""
