@@ -102,6 +102,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         "elastic",
         "energy",
     ),
+    "report": ("", "sections"),
     "simulate": ("", "trace", "planning", "limits", "outages", "queue", "elastic", "energy"),
     "questions": ("waiting", "explain", "recommend", ""),
     "cli": (

@@ -12,7 +12,7 @@ from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.store.store import open_history
 from slurm_ext.history.views.period_view import Period
 from slurm_ext.report.context import ReportContext, UserNames
-from slurm_ext.report.node_speeds import section
+from slurm_ext.report.sections.node_speeds import section
 from tests.history.conftest import add_run, insert
 
 HOUR = 3600.0

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.report.formatting import shown
-from slurm_ext.report.gain import coarser, quantile
+from slurm_ext.report.sections.gain import coarser, quantile
+from slurm_ext.report.sections.predictions import FEWEST, lead
 
 WEIGHTS = st.lists(st.floats(0.0, 1e6), min_size=1, max_size=30)
 
@@ -40,3 +41,9 @@ def test_coarser_bins_lose_nothing(weights: list[float], by: int) -> None:
 def test_an_absent_reason_is_a_dash() -> None:
     """Only a person or a job can have no name."""
     assert (shown("", "words"), shown(None, "words"), shown("", "name")) == ("-", "-", "(no name)")
+
+
+@pytest.mark.parametrize(("runs", "verdict"), [(1, "too few"), (FEWEST, "too narrow")])
+def test_a_miss_is_no_verdict_on_the_intervals(runs: int, verdict: str) -> None:
+    """Wilson's bounds of one outcome would already exclude what is promised."""
+    assert verdict in lead(0.0, 0.79, [(0, runs)])[0]

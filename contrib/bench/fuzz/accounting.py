@@ -22,8 +22,8 @@ from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.imports.sacct import COLUMNS
 from slurm_ext.history.store.store import open_history
-from slurm_ext.report.build import report_of
 from slurm_ext.report.formats import written
+from slurm_ext.report.sections.build import report_of
 
 LINES = 200  # of one file
 FILES = 20  # into one history: reports read all of it

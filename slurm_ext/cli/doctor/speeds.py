@@ -20,7 +20,7 @@ def speeds(settings: Settings) -> Iterator[Finding]:
     """One finding on all nodes; none where there is no history to compare them by."""
     from slurm_ext.history.store.store import open_history
     from slurm_ext.history.views.speed_rows import speed_rows
-    from slurm_ext.report.node_speeds import by_node
+    from slurm_ext.report.sections.node_speeds import by_node
 
     path = settings.state_dir / "history.db"
     if not path.exists():
@@ -37,7 +37,7 @@ def speeds(settings: Settings) -> Iterator[Finding]:
 def slow_nodes(nodes: "UnitSpeeds") -> Iterator[Finding]:
     """Name the slow nodes with their evidence."""
     from slurm_ext.report.formatting import counted, moment, percent
-    from slurm_ext.report.node_speeds import excluding
+    from slurm_ext.report.sections.node_speeds import excluding
 
     if not nodes.slow:
         state = f"none of {len(nodes.units)} compared" if nodes.units else "too few runs to compare"

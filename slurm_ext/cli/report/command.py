@@ -99,7 +99,7 @@ def _asked(
 ) -> "tuple[Report, dict[int, str]]":
     """The report, and links to the pages of its jobs, which are written."""
     from slurm_ext.core.errors import UsageError
-    from slurm_ext.report.build import report_of
+    from slurm_ext.report.sections.build import report_of
 
     since_s, until_s = (_seconds(args, name) for name in ("since", "until"))
     if since_s is not None and until_s is not None and since_s >= until_s:

@@ -14,7 +14,7 @@ from slurm_ext.core.settings.document import load
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history
 from slurm_ext.questions.explain.document import explained
-from slurm_ext.report.build import report_of
+from slurm_ext.report.sections.build import report_of
 from tests.cli.test_schemas import faults
 from tests.house import PACKAGE
 

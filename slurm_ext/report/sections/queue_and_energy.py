@@ -2,7 +2,7 @@
 
 from slurm_ext.report.context import ReportContext, Row, kept
 from slurm_ext.report.formatting import counted, energy, seconds
-from slurm_ext.report.gain import quantile
+from slurm_ext.report.sections.gain import quantile
 from slurm_ext.report.tables import Column, ReportTable, Section
 
 ABOUT_MOVES = (

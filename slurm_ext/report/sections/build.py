@@ -8,7 +8,8 @@ from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views.gain import with_logarithm
 from slurm_ext.history.views.period_view import Period, select_runs
-from slurm_ext.report import (
+from slurm_ext.report.context import Prices, ReportContext, UserNames
+from slurm_ext.report.sections import (
     colocation,
     gain,
     groups,
@@ -21,7 +22,6 @@ from slurm_ext.report import (
     trends,
     waste,
 )
-from slurm_ext.report.context import Prices, ReportContext, UserNames
 from slurm_ext.report.tables import Report, Section
 
 SECTIONS: tuple[tuple[str, Callable[[ReportContext], Section]], ...] = (

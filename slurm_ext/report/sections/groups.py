@@ -10,7 +10,7 @@ from typing import Any
 
 from slurm_ext.report.context import ReportContext, Row
 from slurm_ext.report.formatting import counted
-from slurm_ext.report.gain import quantile
+from slurm_ext.report.sections.gain import quantile
 from slurm_ext.report.tables import Column, ReportTable, Section
 
 MOST = 40

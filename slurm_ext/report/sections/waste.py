@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from slurm_ext.history.views.advice import job_advice
 from slurm_ext.report.context import ReportContext, Row, kept
 from slurm_ext.report.formatting import hours, percent
-from slurm_ext.report.gain import coarser, quantile
+from slurm_ext.report.sections.gain import coarser, quantile
 from slurm_ext.report.tables import JOB, Chart, ChartSeries, Column, ReportTable, Section
 
 ABOUT = (

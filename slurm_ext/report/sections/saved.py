@@ -17,9 +17,9 @@ from slurm_ext.history.views.savings import (
     sums_by_month,
     total,
 )
-from slurm_ext.report import trends
 from slurm_ext.report.context import Prices, ReportContext, Row
 from slurm_ext.report.formatting import hours
+from slurm_ext.report.sections import trends
 from slurm_ext.report.tables import Chart, ChartSeries, Column, ReportTable, Section
 
 PRICE = "gpu_hour_price"  # an SQL function
