@@ -83,8 +83,8 @@ class WholeRun:
         import numpy as np
 
         many: Any = np
+        rate, low = steady.ends(*shapes)
         cpus, workers = map(many.array, shapes)
-        rate, low = steady.ends(cpus, workers)
         cores = np.minimum(cpus, node_cores or np.inf)[:, None] / self.per_task
         starts_s = self.start_s * starts(workers, cores, many.maximum)
         lost_s = self.beside_s + starts_s

@@ -3,10 +3,10 @@
 Pure; numpy is imported where many shapes are asked at once, or cores were crowded.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil, exp, inf, log
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slurm_ext.core.records import Elsewhere, Interval, Prediction, Shape
 from slurm_ext.core.stats import NORMAL_90
@@ -16,7 +16,9 @@ from slurm_ext.model.throughput.curve.point import Point
 from slurm_ext.model.throughput.curve.points import at
 from slurm_ext.model.throughput.estimate import Estimate, curve_of
 from slurm_ext.model.throughput.spread import crowded_spread, log_sd
-from slurm_ext.model.throughput.surroundings import CrowdedShares
+
+if TYPE_CHECKING:  # most jobs' runs were not crowded, and need no numpy
+    from slurm_ext.model.throughput.crowded_shares import CrowdedShares
 
 
 def predict(
@@ -49,9 +51,7 @@ class ShapePredictor:
         """As of `predict`; `processes` of a task share its cores."""
         self._known, self._curve, self._factor = estimate, curve_of(estimate), factor
         self._node_cores, self._processes = node_cores or inf, processes
-        self._left = (
-            CrowdedShares(self._curve, estimate.others, estimate.seen) if estimate.others else None
-        )
+        self._left = _shares_beside(estimate, self._curve) if estimate.others else None
 
     def __call__(self, shape: Shape) -> Prediction:
         """The prediction of one shape."""
@@ -70,20 +70,29 @@ class ShapePredictor:
         """True if its rates are those beside other jobs."""
         return self._left is not None and self._known.by_other_jobs
 
-    def ends(self, cpus: Any, workers: Any) -> tuple[Any, Any]:
+    def ends(self, cpus: Sequence[int], workers: Sequence[int]) -> tuple[Any, Any]:
         """Rates and lower bounds: arrays, a row for each of `cpus`, of `workers` above zero."""
         import numpy as np  # the allocator of a node asks for single shapes alone
 
         many: Any = np
-        curve = replace(self._curve, arithmetic=many)
-        cores = np.minimum(cpus, self._node_cores)[:, None] / self._processes
-        point = at(curve, workers, cores)
-        rate = point.samples_per_s
-        spread = NORMAL_90 * self._factor * log_sd(self._known, many, point, workers, cores)
+        own = [min(count, self._node_cores) / self._processes for count in cpus]
+        row: Any = np.array(workers)
+        column: Any = np.array(own)[:, None]
+        if self._left is None:
+            point = at(replace(self._curve, arithmetic=many), row, column)
+        else:
+            point, share = self._left.of_many(workers, own)
+        rate, sd = point.samples_per_s, log_sd(self._known, many, point, row, column)
+        spread = NORMAL_90 * self._factor * sd
         if self._left is not None:
-            share = self._left.of_many(workers, cores)
             rate, spread = rate * share, crowded_spread(many, spread, share, self._factor)
         return rate, rate * np.exp(-spread)
+
+
+def _shares_beside(estimate: Estimate, curve: Curve) -> "CrowdedShares":
+    from slurm_ext.model.throughput.crowded_shares import CrowdedShares
+
+    return CrowdedShares(curve, estimate.others, estimate.seen)
 
 
 def _beside(quiet: Prediction, share: float, factor: float) -> Prediction:

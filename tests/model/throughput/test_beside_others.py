@@ -6,13 +6,14 @@ import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
 from slurm_ext.core.stalls.own_queue import waited
+from slurm_ext.model.throughput.crowded_shares import CrowdedShares
 from slurm_ext.model.throughput.curve.beside import at_beside
 from slurm_ext.model.throughput.curve.costs import Curve
 from slurm_ext.model.throughput.curve.points import at
 from slurm_ext.model.throughput.estimate import Estimate, estimate
 from slurm_ext.model.throughput.inversion import invert
 from slurm_ext.model.throughput.shape_predictor import ShapePredictor, predict
-from slurm_ext.model.throughput.surroundings import LAST, CrowdedShares, others, others_of
+from slurm_ext.model.throughput.surroundings import LAST, others, others_of
 from slurm_ext.policy.loader import decide
 from tests.builders import alone
 
