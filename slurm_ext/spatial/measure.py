@@ -51,7 +51,7 @@ def profile(
 
     `states` are the copies of weights that are kept beside them: gradients, and two of Adam's.
     """
-    largest = 32 if min(sizes) >= 64 else 16
+    largest = 32 if min(sizes) >= 32 else 16
     crops = crops or [(largest // part,) * len(sizes) for part in (2, 1)]
     models = [build(crop) for crop in crops]
     pairs = [(m, _input(m, channels, crop)) for m, crop in zip(models, crops, strict=True)]

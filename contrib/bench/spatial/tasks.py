@@ -58,36 +58,48 @@ def memory(grids: list[list[int]], size: int) -> dict[str, float]:
 
 
 def steps(meshes: list[Any], size: list[int], repeats: int) -> list[float]:
-    """Median seconds of a training step of the U-Net on this rank: of each (data, grid, batch)."""
-    return [_step_s(Mesh(data, grid), batch, size, repeats) for data, grid, batch in meshes]
+    """Median seconds of a training step of the U-Net on this rank, of each (data, grid, batch).
+
+    They run by turns, as a core's speed drifts.
+    """
+    every = [(mesh := Mesh(data, grid), _divided(mesh), batch) for data, grid, batch in meshes]
+    return _by_turns([Trained(model, mesh, batch, size) for mesh, model, batch in every], repeats)
 
 
 def steps_as_slabs(size: list[int], repeats: int) -> float:
     """Median seconds of a step of the U-Net undivided, with the convolutions that slabs have."""
     model = BenchUNet(nn.BatchNorm3d)
     with as_slabs(model):
-        return _trained_s(model, Mesh(1, [1, 1, 1]), 1, size, repeats)
+        return _by_turns([Trained(model, Mesh(1, [1, 1, 1]), 1, size)], repeats)[0]
 
 
-def _step_s(mesh: Mesh, batch: int, size: list[int], repeats: int) -> float:
+def _divided(mesh: Mesh) -> nn.Module:
     model = parallelise(BenchUNet(nn.BatchNorm3d), mesh)
-    return _trained_s(model, mesh, batch, size, repeats)
+    return nn.parallel.DistributedDataParallel(model) if mesh.world > 1 else model
 
 
-def _trained_s(model: nn.Module, mesh: Mesh, batch: int, size: list[int], repeats: int) -> float:
-    trained = nn.parallel.DistributedDataParallel(model) if mesh.world > 1 else model
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    x = mesh.part(torch.randn(batch, 1, *size)).contiguous()
-    loss_of, times = GlobalLoss(nn.MSELoss(), mesh), []
-    for _ in range(repeats + 2):
+class Trained:
+    """A network in training on its part of one volume."""
+
+    def __init__(self, model: nn.Module, mesh: Mesh, batch: int, size: list[int]) -> None:
+        self._model, self._loss_of = model, GlobalLoss(nn.MSELoss(), mesh)
+        self._optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        self._x = mesh.part(torch.randn(batch, 1, *size)).contiguous()
+
+    def step_s(self) -> float:
+        """Seconds of one step."""
         if dist.is_initialized():
             dist.barrier()
         begin = time.perf_counter()
-        optimizer.zero_grad()
-        loss_of(trained(x), x).backward()
-        optimizer.step()
-        times.append(time.perf_counter() - begin)
-    return median(times[2:])
+        self._optimizer.zero_grad()
+        self._loss_of(self._model(self._x), self._x).backward()
+        self._optimizer.step()
+        return time.perf_counter() - begin
+
+
+def _by_turns(every: list[Trained], repeats: int) -> list[float]:
+    rows = [[trained.step_s() for trained in every] for _ in range(repeats + 2)]
+    return [median(column) for column in zip(*rows[2:], strict=True)]
 
 
 def curve(grid: list[int], size: int, count: int) -> dict[str, Any]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Volume = tuple[nn.Module, torch.Tensor]
 
-REPEATS, TURNS = 2, 9
+TURNS = 5
 
 
 class Speeds(NamedTuple):
@@ -89,9 +89,9 @@ class PassTime(NamedTuple):
     own_s: float  # of the processor's, on CPUs
 
 
-def _quickest(model: nn.Module, x: torch.Tensor, repeats: int = REPEATS) -> PassTime:
-    """The quickest of some passes, after one that warms up."""
-    passes = [_pass(model, x) for _ in range(repeats + 1)]
+def _quickest(model: nn.Module, x: torch.Tensor) -> PassTime:
+    """The quicker of two passes: the first one may warm up."""
+    passes = [_pass(model, x) for _ in range(2)]
     model.zero_grad()
     return min(passes)
 
