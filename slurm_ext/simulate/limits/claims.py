@@ -1,6 +1,6 @@
 """Claims of jobs on limits; jobs that are alike there share one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -8,20 +8,16 @@ from slurm_ext.simulate.limits.held import Held, HeldLimits, LimitedJob
 from slurm_ext.simulate.limits.limit import (
     GROUP_MINUTES,
     GROUP_WALL,
-    JOB_MINUTES,
     JOBS,
     METERED,
     MINUTES,
     RUNNING_MINUTES,
     SUBMITTED,
     SUMS,
-    WALL,
-    written,
 )
 from slurm_ext.simulate.limits.meters import Metering
+from slurm_ext.simulate.limits.never import longest, never, why
 
-WAITS = "would wait for ever"
-REFUSED = "refused"
 ENDED = "ended"
 
 
@@ -81,96 +77,58 @@ class ClaimBook:
 
     def claim(self, job: LimitedJob) -> Claim:
         """Return a job's claim. Raises KeyError where the site has no such QOS."""
-        every = list(self._held.of(job))
+        limits = list(self._held.of(job))
         counts = {JOBS: 1, SUBMITTED: 1, MINUTES: 1, **dict(job.counts)}
-        sums = [one for one in every if one.limit[0] in SUMS and one.limit[0] not in METERED]
-        minutes = [one for one in every if one.limit[0] in METERED]
+        sums = [
+            limit for limit in limits if limit.limit[0] in SUMS and limit.limit[0] not in METERED
+        ]
+        minutes = [limit for limit in limits if limit.limit[0] in METERED]
         tests = [
             (
-                one,
+                limit,
                 LimitTest(
-                    counter=self._counter(one),
-                    adds=one.adds(counts),
-                    most=int(one.value),
-                    why=why(one),
+                    counter=self._counter(limit),
+                    adds=limit.adds(counts),
+                    most=int(limit.value),
+                    why=why(limit),
                 ),
             )
-            for one in sums
-            if one.tests
+            for limit in sums
+            if limit.tests
         ]
-        adds = [(one, (self._counter(one), one.adds(counts))) for one in sums]
-        most_s, too_long = self._longest(every, counts)
+        adds = [(limit, (self._counter(limit), limit.adds(counts))) for limit in sums]
+        factor, safe = self._held.asked_factor(job), self._metering.safe
+        most_s, too_long = longest(limits, counts, factor, safe=safe)
         return Claim(
-            starts=tuple(test for one, test in tests if one.limit[1] != SUBMITTED),
-            submits=tuple(test for one, test in tests if one.limit[1] == SUBMITTED),
-            running=tuple(add for one, add in adds if one.limit[1] != SUBMITTED),
-            submitted=tuple(add for one, add in adds if one.limit[1] == SUBMITTED),
-            minutes=tuple(self._minutes(one, counts, job) for one in minutes if one.tests),
-            metered=tuple((self._meter(one), one.adds(counts)) for one in minutes),
+            starts=tuple(test for limit, test in tests if limit.limit[1] != SUBMITTED),
+            submits=tuple(test for limit, test in tests if limit.limit[1] == SUBMITTED),
+            running=tuple(add for limit, add in adds if limit.limit[1] != SUBMITTED),
+            submitted=tuple(add for limit, add in adds if limit.limit[1] == SUBMITTED),
+            minutes=tuple(self._minutes(limit, counts, job) for limit in minutes if limit.tests),
+            metered=tuple((self._meter(limit), limit.adds(counts)) for limit in minutes),
             usage_factor=self._held.usage_factor(job),
-            never=_never(every, counts),
+            never=never(limits, counts),
             most_s=most_s,
             too_long=too_long,
         )
 
-    def _minutes(self, one: Held, counts: Mapping[str, int], job: LimitedJob) -> MinutesTest:
-        column, safe = one.limit[0], self._metering.safe
+    def _minutes(self, limit: Held, counts: Mapping[str, int], job: LimitedJob) -> MinutesTest:
+        column, safe = limit.limit[0], self._metering.safe
         asks = column == RUNNING_MINUTES or (column == GROUP_MINUTES and safe)
         return MinutesTest(
-            meter=self._meter(one),
-            most_s=one.value * 60,
-            asks_s=one.adds(counts) * job.limit_s if asks else 0.0,
-            why=f"{ENDED}: {one.label}",
+            meter=self._meter(limit),
+            most_s=limit.value * 60,
+            asks_s=limit.adds(counts) * job.limit_s * self._held.asked_factor(job) if asks else 0.0,
+            why=f"{ENDED}: {limit.label}",
             past=column != RUNNING_MINUTES,
             ends=column == GROUP_WALL or (column == GROUP_MINUTES and not safe),
         )
 
-    def _longest(self, every: Sequence[Held], counts: Mapping[str, int]) -> tuple[float, str]:
-        """The longest time limit, s, with which such a job may start; and whose word that is."""
-        found = [(inf, "")]
-        for one in every:
-            needs, column = one.adds(counts), one.limit[0]
-            if one.tests and one.limit == WALL:
-                found.append((one.value, why(one)))
-            elif one.tests and needs and (column == JOB_MINUTES or self._is_whole(one)):
-                found.append((one.value * 60 / needs, why(one)))
-        return min(found)
-
-    def _is_whole(self, one: Held) -> bool:
-        """True for minutes that a job may not ask for even if nobody had used any."""
-        if one.limit[0] == RUNNING_MINUTES:
-            return True
-        return one.limit[0] == GROUP_MINUTES and (self._metering.safe or one.refuses)
-
-    def _counter(self, one: Held) -> int:
+    def _counter(self, limit: Held) -> int:
         """The number of a sum: a limit's, and whose jobs it is of."""
-        return self._counters.setdefault(one.key, len(self._counters))
+        return self._counters.setdefault(limit.key, len(self._counters))
 
-    def _meter(self, one: Held) -> int:
-        if one.key not in self._meters:
-            self.half_lives_s.append(self._metering.half_life_s if one.decays else 0.0)
-        return self._meters.setdefault(one.key, len(self._meters))
-
-
-def _never(every: Sequence[Held], counts: Mapping[str, int]) -> str:
-    """The limit that a job is above even if it is alone; empty: none."""
-    return next(_above(every, counts), "")
-
-
-def _above(every: Sequence[Held], counts: Mapping[str, int]) -> Iterator[str]:
-    for one in every:
-        column, _ = one.limit
-        if not one.tests or one.limit == WALL or column == JOB_MINUTES:
-            continue
-        needs = one.adds(counts)
-        if column in METERED:
-            if not one.value:
-                yield why(one)
-        elif needs < one.value if column == "MinTRES" else needs > one.value:
-            yield why(one)
-
-
-def why(one: Held) -> str:
-    """A limit in words, and what becomes of a job that is above it."""
-    fate = REFUSED if one.refuses or one.limit[1] == SUBMITTED else WAITS
-    return f"{fate}: {written(one.limit, one.value)} of {one.owner}"
+    def _meter(self, limit: Held) -> int:
+        if limit.key not in self._meters:
+            self.half_lives_s.append(self._metering.half_life_s if limit.decays else 0.0)
+        return self._meters.setdefault(limit.key, len(self._meters))

@@ -98,6 +98,10 @@ class HeldLimits:
         """UsageFactor of the job's own QOS; its partition's does not count."""
         return self._table.qos[job.qos].usage_factor if self._table and job.qos else 1.0
 
+    def asked_factor(self, job: LimitedJob) -> float:
+        """Factor of the minutes that its time limit asks for: with the flag UsageFactorSafe."""
+        return self._table.qos[job.qos].asked_factor if self._table and job.qos else 1.0
+
     def _of_association(
         self, job: LimitedJob, force: Mapping[Limit, Qos], refuses: bool
     ) -> Iterator[Held]:

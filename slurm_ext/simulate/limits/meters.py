@@ -27,7 +27,7 @@ class MinuteMeters:
     def __init__(self, half_lives_s: Sequence[float]) -> None:
         """`half_lives_s`: of each; 0: never decays."""
         self._used = [Usage(seconds) for seconds in half_lives_s]
-        self._held = [0] * len(half_lives_s)  # TRES of running jobs
+        self._held = [0.0] * len(half_lives_s)  # TRES of running jobs
         self._until = [0.0] * len(half_lives_s)  # sum of TRES x the ends of their time limits
 
     def hold(
@@ -35,11 +35,12 @@ class MinuteMeters:
     ) -> None:
         """So much of the TRES more is in use from now on, until a time limit; less if negative.
 
-        `factor`: of what counts as used, as UsageFactor has it; time limits count in full.
+        `factor`: of what counts as used and of what time limits leave, as UsageFactor has it.
         """
-        self._used[meter].hold(adds * factor, now_s)
-        self._held[meter] += adds
-        self._until[meter] += adds * until_s
+        counted = adds * factor
+        self._used[meter].hold(counted, now_s)
+        self._held[meter] += counted
+        self._until[meter] += counted * until_s
 
     def used_s(self, meter: int, now_s: float) -> float:
         """TRES-seconds that jobs have had."""

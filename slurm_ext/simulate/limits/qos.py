@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from slurm_ext.simulate.limits.limit import Limit
 
 DENY, OVER_PARTITION, NO_DECAY = "denyonlimit", "overpartqos", "nodecay"
+FACTOR_SAFE = "usagefactorsafe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,11 @@ class Qos:
     def label(self) -> str:
         """Its name, as messages have it."""
         return f"QOS {self.name}"
+
+    @property
+    def asked_factor(self) -> float:
+        """Factor of the minutes that a job's time limit asks for."""
+        return self.usage_factor if FACTOR_SAFE in self.flags else 1.0
 
     def refuses(self) -> bool:
         """True if sbatch refuses a job that a limit never lets start; else it waits for ever."""

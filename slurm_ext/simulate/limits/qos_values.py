@@ -11,8 +11,10 @@ from slurm_ext.simulate.limits.limit_values import (
     number,
     seconds,
 )
-from slurm_ext.simulate.limits.qos import DENY, NO_DECAY, OVER_PARTITION, Qos
+from slurm_ext.simulate.limits.qos import DENY, FACTOR_SAFE, NO_DECAY, OVER_PARTITION, Qos
+from slurm_ext.simulate.planning.preemption_conf import MODES, REPLAYED
 
+OF_CLUSTER = "cluster"  # PreemptMode: as slurm.conf has it
 ELSEWHERE = (
     "Priority",
     "Flags",
@@ -23,28 +25,29 @@ ELSEWHERE = (
     "PreemptExemptTime",
     "UsageFactor",
 )
-REPLAYED_FLAGS = {DENY, OVER_PARTITION, NO_DECAY}
-OF_CLUSTER = "cluster"  # PreemptMode: as slurm.conf has it
+REPLAYED_FLAGS = {DENY, OVER_PARTITION, NO_DECAY, FACTOR_SAFE}
+REPLAYED_MODES = {OF_CLUSTER, *REPLAYED}
 
 
 def qos_of(name: str, values: Mapping[str, str]) -> Qos:
     """One QOS of its columns. Raises ValueError, naming the column."""
-    told = columns_that_say(values)
-    flags = _words(told.get("Flags", "").lower())
-    limits = limits_of(told)
-    exempt, mode = told.get("PreemptExemptTime"), told.get("PreemptMode", OF_CLUSTER).lower()
-    unknown = (f"flag {flag}" for flag in sorted(flags - REPLAYED_FLAGS))
+    columns = columns_that_say(values)
+    flags = _words(columns.get("Flags", "").lower())
+    limits = limits_of(columns)
+    exempt, modes = columns.get("PreemptExemptTime"), _words(columns.get("PreemptMode", "").lower())
+    unknown = [f"flag {flag}" for flag in sorted(flags - REPLAYED_FLAGS)]
+    unknown += [f"PreemptMode={word}" for word in sorted(modes - REPLAYED_MODES)]
     return Qos(
         name=name,
-        priority=float(number("Priority", told.get("Priority", "0"))),
+        priority=float(number("Priority", columns.get("Priority", "0"))),
         flags=flags,
         sums={limit: value for limit, value in limits.items() if limit[0] in SUMS},
         each={limit: value for limit, value in limits.items() if limit[0] not in SUMS},
-        preempts=_words(told.get("Preempt", "")),
-        preempt_mode="" if mode == OF_CLUSTER else mode,
-        usage_factor=factor("UsageFactor", told.get("UsageFactor", "1")),
+        preempts=_words(columns.get("Preempt", "")),
+        preempt_mode=next((mode for mode in MODES if mode in modes), ""),
+        usage_factor=factor("UsageFactor", columns.get("UsageFactor", "1")),
         exempt_s=None if exempt is None else seconds("PreemptExemptTime", exempt),
-        left_out=(*left_out(told, ELSEWHERE), *unknown),
+        left_out=(*left_out(columns, ELSEWHERE), *unknown),
     )
 
 

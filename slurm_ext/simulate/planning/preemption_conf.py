@@ -52,7 +52,7 @@ def read_preemption(path: Path) -> PreemptionConf | None:
         for pairs in lines
     }
     usual = [pairs["partitionname"] for pairs in lines if pairs.get("default", "").lower() == "yes"]
-    grace = [pairs["partitionname"] for pairs in lines if pairs.get("gracetime", "0") != "0"]
+    grace = [pairs["partitionname"] for pairs in lines if pairs.get("gracetime", "").strip("0:")]
     words = {word for pairs in (values, *lines) for word in _words(pairs)}
     return PreemptionConf(
         by=by,

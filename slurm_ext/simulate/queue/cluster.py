@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.simulate.limits.claims import WAITS
 from slurm_ext.simulate.limits.limited_trace import without
+from slurm_ext.simulate.limits.never import WAITS
 from slurm_ext.simulate.planning.layout import Layout, Room
 from slurm_ext.simulate.trace.columns import Column, Trace
 

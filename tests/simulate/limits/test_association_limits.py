@@ -178,3 +178,41 @@ def test_a_qos_counts_minutes_by_its_usage_factor(
     some = site(tmp_path, limits, {"UsageFactor": factor}, half_life_s=0.0)
     outcome = replayed(site_trace([(0.0, 10 * HOUR, 1)], "a"), some)
     assert outcome.end_s.tolist() == [end_s]
+
+
+@pytest.mark.parametrize(
+    ("flags", "minutes", "second_s"),
+    [("", 150, 0.0), ("UsageFactorSafe", 150, 600.0), ("", 110, 600.0)],
+)
+def test_minutes_that_a_time_limit_asks_for_have_a_factor(
+    tmp_path: Path, flags: str, minutes: int, second_s: float
+) -> None:
+    """Each asks for 40 minutes, with UsageFactorSafe for 80; who runs may have 80 and had 40."""
+    rows = [(0.0, 600.0, 2), (0.0, 600.0, 2)]
+    trace = replace(site_trace(rows, "ab"), limit_s=np.array([1200.0, 1200.0]))
+    qos, limits = {"UsageFactor": "2", "Flags": flags}, {"x": f":GrpTRESMins=gres/gpu={minutes}"}
+    some = site(tmp_path, limits, qos, half_life_s=0.0, safe=True)
+    assert replayed(trace, some).start_s.tolist() == [0.0, second_s]
+
+
+@pytest.mark.parametrize(
+    ("factor", "flags", "fate"),
+    [
+        ("2", "", ""),
+        ("2", "UsageFactorSafe", "would wait for ever"),
+        ("0.5", "UsageFactorSafe", ""),
+        ("0", "UsageFactorSafe", ""),
+        ("0.5", "UsageFactorSafe,DenyOnLimit", "refused"),
+    ],
+)
+@pytest.mark.parametrize("column", ["MaxWall", "MaxTRESMins"])
+def test_a_time_limit_counts_with_its_factor(
+    tmp_path: Path, factor: str, flags: str, fate: str, column: str
+) -> None:
+    """What sbatch refuses it refuses by the time limit as written."""
+    value = "20" if column == "MaxWall" else "gres/gpu=20"
+    some = site(tmp_path, {}, {"UsageFactor": factor, "Flags": flags, column: value})
+    limit_s = np.array([60.0, 1800.0 if float(factor) < 1 else 900.0])
+    trace = with_usual(replace(site_trace([(0.0, 60.0, 1)] * 2, "ab"), limit_s=limit_s), some)
+    fates = [why.partition(":")[0] for why in LimitedTrace(trace, some).within().repairs]
+    assert fates == ([fate] if fate else [])

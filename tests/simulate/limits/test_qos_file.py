@@ -128,3 +128,12 @@ def test_what_is_wrong_is_told(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(InputError) as error:
         read_qos(path)
     assert told in str(error.value)
+
+
+def test_modes_that_no_replay_has_are_named(tmp_path: Path) -> None:
+    """A QOS's own SUSPEND, and preemption within it; the mode beside it is kept."""
+    path = tmp_path / "qos.txt"
+    path.write_text("Name|PreemptMode|GraceTime\na|suspend|00:00:00\nb|requeue,within|00:01:00\n")
+    a, b = read_qos(path).qos.values()
+    assert (a.preempt_mode, a.left_out) == ("suspend", ("PreemptMode=suspend",))
+    assert (b.preempt_mode, b.left_out) == ("requeue", ("GraceTime", "PreemptMode=within"))

@@ -114,7 +114,7 @@ def test_tiers_of_partitions_preempt() -> None:
 CONF = """PreemptType=preempt/{by}
 PreemptMode=REQUEUE,GANG
 PreemptExemptTime=0:30:00
-PartitionName=low Default=YES PreemptMode=cancel
+PartitionName=low Default=YES PreemptMode=cancel GraceTime=00:00:00
 PartitionName=high PriorityTier=10 PreemptMode=suspend GraceTime=30
 """
 
