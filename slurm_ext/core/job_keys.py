@@ -67,15 +67,16 @@ def keys_of(job: Submission) -> Mapping[Level, int]:
     user, kind = job.user_name or f"#{job.user_id}", None
     keys = dict[Level, int]()
     if job.script is not None and not job.script_truncated:
-        text = _commands(job.script)
-        own, here = [_raw(user)], [_raw(job.work_dir)]
+        text, own, here = _commands(job.script), [_raw(user)], [_raw(job.work_dir)]
+        raw, rest = _raw(text), [b"", *map(_raw, job.argv[1:])]
         parts = -1 if text.count("\n") < _MOST_PARTS else 0
-        exact = _raw(text).split(b"\n", parts) if text else []
-        rest = [b"", *map(_raw, job.argv[1:])]
-        all_words = f"{text}\n{' '.join(job.argv[1:])}"
-        words = in_one_line(all_words[:_MOST_SEARCHED])
+        exact = raw.split(b"\n", parts) if raw else []
+        searched = f"{text}\n{' '.join(job.argv[1:])}"[:_MOST_SEARCHED]
+        after = b"%b\n%b" % (raw, b" ".join(rest[1:]))  # encoded once: it may be most of the time
+        after = after[len(_raw(searched)) :]
+        words = in_one_line(searched)
         files = list(map(_raw, sorted(programs(words, job.work_dir))))
-        alike = blake2b(_raw(same_work(words) + all_words[_MOST_SEARCHED:])).digest()
+        alike = blake2b(_raw(same_work(words)) + after).digest()
         keys[Level.SCRIPT_ARGS] = _key(Level.SCRIPT_ARGS, [*own, *here, *exact, *rest])
         keys[Level.SCRIPT] = _key(Level.SCRIPT, [*own, *files, alike])
         if files:

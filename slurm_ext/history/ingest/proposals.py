@@ -60,12 +60,15 @@ def line_of(proposal: Proposal) -> str:
     """The journal line, newline included; any text of a user survives it."""
     keys = {level.name: key for level, key in proposal.keys.items() if level in STORED_LEVELS}
     body = {"v": VERSION, **_members(proposal), "keys": keys}
-    return json.dumps(body, separators=(",", ":"), default=_members) + "\n"
+    return _encode(body) + "\n"
 
 
 def _members(record: Any) -> dict[str, Any]:
     """A slotted record's fields; `asdict` would copy them deeply while slurmctld waits."""
     return {name: getattr(record, name) for name in record.__slots__}
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), default=_members).encode
 
 
 def proposal_of(line: bytes) -> Proposal:

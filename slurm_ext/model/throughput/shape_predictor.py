@@ -59,11 +59,7 @@ class ShapePredictor:
         alone = _predict(estimate, self._curve, cores, self._factor, shape)
         if self._left is None:
             return alone
-        crowded = _beside(alone, self._left(shape.num_workers, cores), self._factor)
-        if estimate.by_other_jobs:
-            return replace(crowded, elsewhere=elsewhere(alone, crowded=False))
-        low = crowded.interval.low
-        return replace(crowded, interval=replace(alone.interval, low=low))
+        return _beside(alone, self._left(shape.num_workers, cores), self._factor, estimate)
 
     @property
     def crowded(self) -> bool:
@@ -95,16 +91,19 @@ def _shares_beside(estimate: Estimate, curve: Curve) -> "CrowdedShares":
     return CrowdedShares(curve, estimate.others, estimate.seen)
 
 
-def _beside(quiet: Prediction, share: float, factor: float) -> Prediction:
+def _beside(quiet: Prediction, share: float, factor: float, known: Estimate) -> Prediction:
     """The prediction with so much of its rate left on crowded cores."""
-    spread = crowded_spread(FLOATS, log(quiet.samples_per_s / quiet.interval.low), share, factor)
-    rate = quiet.samples_per_s * share
+    rate, bounds, theirs = quiet.samples_per_s * share, quiet.interval, known.by_other_jobs
+    spread = crowded_spread(FLOATS, log(quiet.samples_per_s / bounds.low), share, factor)
     limited = quiet.bottleneck in ("accelerator", "step")
-    return replace(
-        quiet,
+    return Prediction(
+        shape=quiet.shape,
         samples_per_s=rate,
-        interval=Interval(rate * exp(-spread), rate * exp(spread)),
+        interval=Interval(rate * exp(-spread), rate * exp(spread) if theirs else bounds.high),
         bottleneck="cores" if limited else quiet.bottleneck,
+        level=quiet.level,
+        runs=quiet.runs,
+        elsewhere=elsewhere(quiet, crowded=False) if theirs else None,
     )
 
 

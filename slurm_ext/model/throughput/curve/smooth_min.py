@@ -11,13 +11,17 @@ def smooth_min(
     m: Arithmetic, sharpness: float, one: float, other: float, third: float = inf
 ) -> tuple[float, float, float, float]:
     """The smooth minimum, and each ceiling's share in it; `third` is one figure."""
-    lowest = m.minimum(m.minimum(one, other), third)
+    lowest = m.minimum(one, other)
+    if third < inf:
+        lowest = m.minimum(lowest, third)
     # Relative to the lowest, so that no power overflows whatever the units are.
     first = _power(lowest / one, sharpness)
     second = _power(lowest / other, sharpness)
-    last = _power(lowest / third, sharpness) if third < inf else 0.0
-    total = first + second + last
-    return lowest * total ** (-1 / sharpness), first / total, second / total, last / total
+    total, last = first + second, 0.0
+    if third < inf:
+        last = _power(lowest / third, sharpness)
+        total, last = total + last, last / (total + last)
+    return lowest * total ** (-1 / sharpness), first / total, second / total, last
 
 
 def _power(share: Any, sharpness: float) -> Any:
