@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="ls|show|export|import")
     ls = verbs.add_parser("ls", parents=[common], help="list runs, newest first")
     show = verbs.add_parser("show", parents=[common], help="everything known of one job")
-    show.add_argument("job_id", type=int, metavar="JOBID")
+    show.add_argument("job_id", metavar="JOBID")
     export = verbs.add_parser("export", parents=[common], help="write runs to a file")
     for verb, limit in ((ls, 20), (export, None)):
         verb.add_argument("--user", help="only this user's runs")
@@ -47,6 +47,17 @@ def run(args: argparse.Namespace) -> int:
     return {"ls": _ls, "show": _show, "export": _export}[args.verb](settings, args)
 
 
+def _number(word: str) -> int:
+    """The number of a job. Raises UsageError."""
+    from slurm_ext.core.errors import UsageError
+    from slurm_ext.questions.explain.named import parse
+
+    name = parse(word)
+    if name.job_id is None or name.task is not None:
+        raise UsageError(f"{word!r} is not a job's own number: `dlqueue explain {word}` knows it")
+    return name.job_id
+
+
 def _ls(settings: "Settings", args: argparse.Namespace) -> int:
     from slurm_ext.questions.answers import document_of
 
@@ -63,7 +74,7 @@ def _ls(settings: "Settings", args: argparse.Namespace) -> int:
 def _show(settings: "Settings", args: argparse.Namespace) -> int:
     from slurm_ext.questions.answers import document_of
 
-    document = document_of(settings, "history_job", job_id=args.job_id)
+    document = document_of(settings, "history_job", job_id=_number(args.job_id))
     if args.json:
         _print_json(document)
     else:
@@ -100,11 +111,11 @@ def _written(history: "History", args: argparse.Namespace) -> int:
 
 def _fields(args: argparse.Namespace) -> dict[str, Any]:
     """Fields of the question, as of queries.Filter. Raises UsageError."""
+    from slurm_ext.cli.common.limits import check_limit
     from slurm_ext.cli.common.time_args import seconds_of
-    from slurm_ext.core.errors import UsageError
 
-    if args.limit is not None and args.limit < 1:
-        raise UsageError(f"--limit {args.limit}: a number from 1 on is wanted")
+    if args.limit is not None:
+        check_limit(args.limit)
     since_s = None if args.since is None else seconds_of("--since", args.since, time.time())
     names = ("user", "partition", "limit")
     return {"since_s": since_s, **{name: getattr(args, name) for name in names}}

@@ -49,12 +49,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _fields(args: argparse.Namespace) -> dict[str, Any]:
     """Fields of the question. Raises UsageError."""
+    from slurm_ext.cli.common.limits import check_limit
     from slurm_ext.cli.common.time_args import seconds_of
-    from slurm_ext.core.errors import UsageError
     from slurm_ext.questions.explain.named import parse_jobs
 
-    if args.limit < 1:
-        raise UsageError(f"--limit {args.limit}: a number from 1 on is wanted")
+    check_limit(args.limit)
     parse_jobs(args.jobs)  # a typing error is one of usage, whoever answers
     since_s = seconds_of("--since", args.since, time.time()) if args.since else None
     return {

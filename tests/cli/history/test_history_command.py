@@ -105,7 +105,8 @@ def test_filters_are_conditions_that_all_hold(dlqueue: Dlqueue) -> None:
     [
         (("--since", "yesterday"), "--since 'yesterday' is not a time: try 7d"),
         (("--since", "9999999d"), "is not a time"),
-        (("--limit", "0"), "--limit 0: a number from 1 on is wanted"),
+        (("--limit", "0"), "--limit 0: a number from 1 to 1000000000 is wanted"),
+        (("--limit", "9" * 20), "a number from 1 to 1000000000 is wanted"),
         (("--limit", "-5"), "--limit -5"),
     ],
 )
@@ -147,6 +148,15 @@ def test_show_tells_counters_figures_and_decision(dlqueue: Dlqueue) -> None:
 def test_an_unknown_job_is_told(dlqueue: Dlqueue) -> None:
     """Exit 1, and why it may not be there yet."""
     assert "knows nothing of job 77" in dlqueue("show", "77", status=1)
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [("104_2", "is not a job's own number"), ("9" * 20, "is neither a job id"), ("✓", "neither")],
+)
+def test_a_word_that_is_no_number_shows_no_job(dlqueue: Dlqueue, word: str, says: str) -> None:
+    """Job 1042 is not shown for task 2 of array 104."""
+    assert says in dlqueue("show", word, status=2)
 
 
 def test_no_history_is_told(dlqueue: Dlqueue, state: Path) -> None:

@@ -147,7 +147,8 @@ def test_people_and_programs_read_it(dlqueue: Dlqueue) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--limit", "0"), "--limit 0: a number from 1 on is wanted"),
+        (("--limit", "0"), "--limit 0: a number from 1 to 1000000000 is wanted"),
+        (("--limit", "9" * 20), "a number from 1 to 1000000000 is wanted"),
         (("--state", "DONE"), "expected some of COMPLETED"),
         (("--node", "n[3"), "is no list of hosts"),
         (("--since", "soon"), "is not a time"),
