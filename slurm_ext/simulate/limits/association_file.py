@@ -51,21 +51,21 @@ def read_associations(path: Path) -> AssociationTable:
     lines = lines_of(path)
     is_listing = {"Account", "User"} <= {*header_of(lines)}
     rows = list(_listed(lines, path) if is_listing else _dumped(lines, path))
-    found: dict[Who, AccountLimits] = {}
+    by: dict[Who, AccountLimits] = {}
     for number, whose, parent, values in rows:
-        if whose in found:
+        if whose in by:
             raise InputError(str(path), f"{' '.join(whose).strip()} is there twice", line=number)
         try:
-            found[whose] = _association(whose, parent, values)
+            by[whose] = _association(whose, parent, values)
         except ValueError as error:
             raise InputError(
                 str(path), f"{' '.join(whose).strip()}: {error}", line=number
             ) from None
-    if not any(user for _, user, _ in found):
+    if not any(user for _, user, _ in by):
         raise InputError(str(path), "has no user: give what `sacctmgr -P show assoc tree` prints")
     return AssociationTable(
         source=str(path),
-        by=found,
+        by=by,
         usual_account=dict(_usual(rows, "DefaultAccount")),
         usual_qos={
             whose[:2]: name
@@ -83,8 +83,8 @@ def _usual(rows: list[Row], column: str) -> Iterator[tuple[str, str]]:
 
 def _association(whose: Who, parent: str, values: Mapping[str, str]) -> AccountLimits:
     account, user, partition = whose
-    told = columns_that_say(values)
-    limits = limits_of(told)
+    columns = columns_that_say(values)
+    limits = limits_of(columns)
     return AccountLimits(
         account=account,
         user=user,
@@ -92,7 +92,7 @@ def _association(whose: Who, parent: str, values: Mapping[str, str]) -> AccountL
         parent=parent,
         sums={limit: value for limit, value in limits.items() if limit[0] in SUMS},
         each={limit: value for limit, value in limits.items() if limit[0] not in SUMS},
-        left_out=tuple(left_out(told, ELSEWHERE)),
+        left_out=tuple(left_out(columns, ELSEWHERE)),
     )
 
 
@@ -110,7 +110,7 @@ def _listed(lines: list[str], path: Path) -> Iterator[Row]:
             yield number, (account, user, partition), "", values
             continue
         depth = len(values["Account"]) - len(values["Account"].lstrip())
-        above = [one for one in above if one[0] < depth]
+        above = [account_above for account_above in above if account_above[0] < depth]
         parent = values.get(PARENT, "").strip() or (
             above[-1][1] if above else _usual_parent(account)
         )
@@ -124,10 +124,10 @@ def _usual_parent(account: str) -> str:
 
 
 def _dumped(lines: list[str], path: Path) -> Iterator[Row]:
-    for one in dumped(lines, path, HOW):
-        if one.kind == "QOS":
+    for line in dumped(lines, path, HOW):
+        if line.kind == "QOS":
             continue
-        account, user = who(one.kind, one.name, one.parent)
-        partition = one.values.get("Partition", "")
-        parent = one.parent if one.kind == "Account" else ""
-        yield one.line, (account or ROOT, user, partition), parent, one.values
+        account, user = who(line.kind, line.name, line.parent)
+        partition = line.values.get("Partition", "")
+        parent = line.parent if line.kind == "Account" else ""
+        yield line.line, (account or ROOT, user, partition), parent, line.values

@@ -50,8 +50,8 @@ class AssociationTable:
         """A job's account; the user's default one, or the only one, where it names none."""
         if account or user in self.usual_account:
             return account or self.usual_account[user]
-        found = {other for other, name, _ in self.by if name == user}
-        return found.pop() if user and len(found) == 1 else ""
+        accounts = {other for other, name, _ in self.by if name == user}
+        return accounts.pop() if user and len(accounts) == 1 else ""
 
     def path(self, account: str, user: str, partition: str) -> tuple[AccountLimits, ...]:
         """The user of a job, with limits that it inherits, and the accounts, lowest first.
@@ -63,26 +63,26 @@ class AssociationTable:
             return ()
         own = self.by.get((account, user, partition)) or self.by.get((account, user, ""))
         own = own or AccountLimits(account=account, user=user)
-        sums, each = dict[Limit, int](), dict[Limit, float]()
-        for one in reversed((own, *accounts)):
-            sums |= {limit: value for limit, value in one.sums.items() if not _is_group(limit)}
-            each |= one.each
+        sums, of_a_job = dict[Limit, int](), dict[Limit, float]()
+        for owner in reversed((own, *accounts)):
+            sums |= {limit: value for limit, value in owner.sums.items() if not _is_group(limit)}
+            of_a_job |= owner.each
         sums |= {limit: value for limit, value in own.sums.items() if _is_group(limit)}
-        return (replace(own, sums=sums, each=each), *(_groups(one) for one in accounts))
+        return (replace(own, sums=sums, each=of_a_job), *(_groups(owner) for owner in accounts))
 
     def _accounts(self, account: str) -> Iterator[AccountLimits]:
         """The account and those above it."""
-        seen = set[str]()
-        while (one := self.by.get((account, "", ""))) and account not in seen:
-            yield one
-            seen.add(account)
-            account = one.parent
+        passed = set[str]()
+        while (limits := self.by.get((account, "", ""))) and account not in passed:
+            yield limits
+            passed.add(account)
+            account = limits.parent
 
 
-def _groups(one: AccountLimits) -> AccountLimits:
+def _groups(account: AccountLimits) -> AccountLimits:
     """An account's limits on all jobs below it."""
-    sums = {limit: value for limit, value in one.sums.items() if _is_group(limit)}
-    return replace(one, sums=sums, each={})
+    sums = {limit: value for limit, value in account.sums.items() if _is_group(limit)}
+    return replace(account, sums=sums, each={})
 
 
 def _is_group(limit: Limit) -> bool:

@@ -79,18 +79,18 @@ class HeldLimits:
 
     def of(self, job: LimitedJob) -> Iterator[Held]:
         """All limits in which a job counts. Raises KeyError where the site has no such QOS."""
-        both = self._qos_of(job)
-        force, refuses = in_force(both), any(one.refuses() for one in both)
-        for one in both:
-            for limit, value in _all(one):
+        sources = self._qos_of(job)
+        force, refuses = in_force(sources), any(qos.refuses() for qos in sources)
+        for qos in sources:
+            for limit, value in _all(qos):
                 yield Held(
                     limit=limit,
                     value=value,
-                    owner=one.label,
+                    owner=qos.label,
                     whose=_whose(limit, job),
-                    tests=force[limit] is one,
+                    tests=force[limit] is qos,
                     refuses=refuses,
-                    decays=NO_DECAY not in one.flags,
+                    decays=NO_DECAY not in qos.flags,
                 )
         yield from self._of_association(job, force, refuses)
 
@@ -107,12 +107,12 @@ class HeldLimits:
     ) -> Iterator[Held]:
         if self._associations is None:
             return
-        for one in self._associations.path(job.account, job.user, job.partition):
-            for limit, value in _all(one):
+        for association in self._associations.path(job.account, job.user, job.partition):
+            for limit, value in _all(association):
                 yield Held(
                     limit=limit,
                     value=value,
-                    owner=one.label,
+                    owner=association.label,
                     whose="" if limit[0].startswith(GROUP) else job.user,
                     tests=not any(other in force for other in (limit, *ALSO.get(limit, ()))),
                     refuses=refuses,
@@ -129,9 +129,9 @@ class HeldLimits:
         return tuple(both)
 
 
-def _all(one: LimitSet) -> Iterator[tuple[Limit, float]]:
-    yield from one.sums.items()
-    yield from one.each.items()
+def _all(limit_set: LimitSet) -> Iterator[tuple[Limit, float]]:
+    yield from limit_set.sums.items()
+    yield from limit_set.each.items()
 
 
 def _whose(limit: Limit, job: LimitedJob) -> str:

@@ -36,13 +36,13 @@ def columns_that_say(values: Mapping[str, str]) -> dict[str, str]:
     return {column: text for column, text in named.items() if text not in ("", "-1")}
 
 
-def limits_of(told: Mapping[str, str]) -> dict[Limit, int]:
+def limits_of(columns: Mapping[str, str]) -> dict[Limit, int]:
     """The limits that a replay keeps. Raises ValueError, naming the column."""
-    return dict(_limits(told))
+    return dict(_limits(columns))
 
 
-def _limits(told: Mapping[str, str]) -> Iterator[tuple[Limit, int]]:
-    for column, text in told.items():
+def _limits(columns: Mapping[str, str]) -> Iterator[tuple[Limit, int]]:
+    for column, text in columns.items():
         if column == WALL[0]:
             yield WALL, seconds(column, text)
         elif SUMS.get(column) == MINUTES:
@@ -55,12 +55,12 @@ def _limits(told: Mapping[str, str]) -> Iterator[tuple[Limit, int]]:
                     yield (column, name), number(f"{column} {name}", amount)
 
 
-def left_out(told: Mapping[str, str], elsewhere: Collection[str]) -> Iterator[str]:
+def left_out(columns: Mapping[str, str], elsewhere: Collection[str]) -> Iterator[str]:
     """Columns that are set, may change who starts, and are not replayed.
 
     `elsewhere`: columns that are read apart, or that decide nothing.
     """
-    for column, text in told.items():
+    for column, text in columns.items():
         if column in SUMS or column in OF_A_JOB:
             names = () if SUMS.get(column) else (name for name, _ in _tres(column, text))
             yield from (f"{column} {name}" for name in names if not _COUNTED.fullmatch(name))

@@ -44,25 +44,25 @@ class LimitedTrace:
 
     def within(self) -> Trace:
         """The trace without jobs that never start; these are counted, and the first named."""
-        found = defaultdict[str, list[int]](list)
+        excluded = defaultdict[str, list[int]](list)
         for place, number in enumerate(self._of.tolist()):
             claim = self._claims[number]
             why = claim.never
             if self._trace.limit_s[place] > claim.most_s:
                 why = why or claim.too_long
             if why:
-                found[why].append(place)
-        return without(self._trace, found)
+                excluded[why].append(place)
+        return without(self._trace, excluded)
 
 
-def without(trace: Trace, found: Mapping[str, Sequence[int]]) -> Trace:
+def without(trace: Trace, excluded: Mapping[str, Sequence[int]]) -> Trace:
     """The trace without the jobs at some places, by why; counted, and the first ones named."""
     kept, repairs = np.ones(len(trace), dtype=bool), dict(trace.repairs)
-    for why, places in found.items():
+    for why, places in excluded.items():
         kept[places] = False
         repairs[f"{why} ({named([trace.job[place] for place in places])})"] = len(places)
     if not kept.any():
-        raise InputError(trace.source, f"no job to replay: {'; '.join(found)}")
+        raise InputError(trace.source, f"no job to replay: {'; '.join(excluded)}")
     return replace(trace.only(kept, ""), repairs=repairs)
 
 

@@ -66,4 +66,4 @@ class QosTable:
 
 def in_force(qos: tuple[Qos, ...]) -> dict[Limit, Qos]:
     """The QOS whose limit counts: the first one that sets it."""
-    return {limit: one for one in reversed(qos) for limit in (*one.sums, *one.each)}
+    return {limit: member for member in reversed(qos) for limit in (*member.sums, *member.each)}

@@ -26,28 +26,28 @@ def read_qos(path: Path) -> QosTable:
 
 
 def _all_of(rows: Iterable[Row], path: Path) -> dict[str, Qos]:
-    found: dict[str, Qos] = {}
+    by_name: dict[str, Qos] = {}
     for number, name, values in rows:
-        if not name or name in found:
+        if not name or name in by_name:
             raise InputError(str(path), f"QOS {name!r}: expected a new name", line=number)
         try:
-            found[name] = qos_of(name, values)
+            by_name[name] = qos_of(name, values)
         except ValueError as error:
             raise InputError(str(path), f"QOS {name!r}: {error}", line=number) from None
-    if not found:
+    if not by_name:
         how = "give what `sacctmgr -P show qos` prints, with its header"
         raise InputError(str(path), f"has no QOS (older sacctmgr dump none): {how}")
-    return found
+    return by_name
 
 
 def _dumped(lines: list[str], path: Path) -> QosTable:
     rows: list[Row] = []
     usual: dict[tuple[str, str], str] = {}
-    for one in dumped(lines, path, HOW):
-        if one.kind == "QOS":
-            rows.append((one.line, one.name, one.values))
-        elif default := one.values.get("DefaultQOS"):
-            usual[who(one.kind, one.name, one.parent)] = default
+    for line in dumped(lines, path, HOW):
+        if line.kind == "QOS":
+            rows.append((line.line, line.name, line.values))
+        elif default := line.values.get("DefaultQOS"):
+            usual[who(line.kind, line.name, line.parent)] = default
     return QosTable(source=str(path), qos=_all_of(rows, path), usual=usual)
 
 

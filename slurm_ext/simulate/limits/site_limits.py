@@ -30,21 +30,28 @@ class Limits:
 
     def sets(self) -> Iterator[tuple[LimitSet, Sequence[str]]]:
         """Each QOS, account and user, and the limits of theirs that no replay has."""
-        for one in self.table.qos.values() if self.table else ():
-            yield one, one.left_out
-        for other in self.associations.by.values() if self.associations else ():
-            yield other, other.left_out
+        for qos in self.table.qos.values() if self.table else ():
+            yield qos, qos.left_out
+        for association in self.associations.by.values() if self.associations else ():
+            yield association, association.left_out
 
     def not_kept(self) -> Iterator[str]:
         """Settings of the files that no replay has."""
-        for one, left_out in self.sets():
-            yield from (f"{name} of {one.label}" for name in left_out)
-            sums = (f"{column} {what} of {one.label}" for column, what in (*one.sums, *one.each))
+        for limit_set, left_out in self.sets():
+            yield from (f"{name} of {limit_set.label}" for name in left_out)
+            sums = (
+                f"{column} {what} of {limit_set.label}"
+                for column, what in (*limit_set.sums, *limit_set.each)
+            )
             yield from (name for name in sums if self.cpus and "gres/gpu" in name)
 
     def counts(self, name: str) -> bool:
         """True if some limit is on a column, or counts a TRES, of that name."""
-        return any(name in limit for one, _ in self.sets() for limit in (*one.sums, *one.each))
+        return any(
+            name in limit
+            for limit_set, _ in self.sets()
+            for limit in (*limit_set.sums, *limit_set.each)
+        )
 
 
 def with_usual(trace: Trace, limits: Limits) -> Trace:
@@ -87,14 +94,14 @@ def _who(trace: Trace, place: int) -> tuple[str, str]:
 
 def _with_accounts(trace: Trace, table: AssociationTable) -> Trace:
     """The trace, in which each job has an account, as far as one is known for its user."""
-    known = {(account, user) for account, user, _ in table.by}
+    pairs = {(account, user) for account, user, _ in table.by}
     account_of, numbers = cache(table.account_of), dict[str, int]()
     repairs, column = dict(trace.repairs), []
     for place in range(len(trace)):
         named, user = _who(trace, place)
         account = account_of(named, user)
         column.append(numbers.setdefault(account, len(numbers)))
-        if (account, user) not in known:
-            why = NO_ASSOCIATION if (account, "") in known else NO_ACCOUNT
+        if (account, user) not in pairs:
+            why = NO_ASSOCIATION if (account, "") in pairs else NO_ACCOUNT
             repairs[why] = repairs.get(why, 0) + 1
     return replace(trace, account=np.array(column), accounts=tuple(numbers), repairs=repairs)

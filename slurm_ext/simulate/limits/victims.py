@@ -67,20 +67,22 @@ class Victims:
             gone.append(other)
             if later.fits(shape, among):
                 return [
-                    one for one in reversed(gone) if not _spared(one, later, shape, among, places)
+                    victim
+                    for victim in reversed(gone)
+                    if not _spared(victim, later, shape, among, places)
                 ]
         self._in_vain.add((kind, shape, among))
         return ()
 
     def _candidates(self, kind: int, places: Mapping[int, Places], now_s: float) -> Sequence[int]:
         """Those who may have to go, the first one first."""
-        found = [
+        candidates = [
             (self.rules.value[other], len(places[job]), job)
             for other in sorted(self.rules.gives_way[kind])
             for job, since_s in self._since.get(other, {}).items()
             if since_s + self.rules.exempt_s[other] <= now_s
         ]
-        return [job for _, _, job in sorted(found)]
+        return [job for _, _, job in sorted(candidates)]
 
 
 def _spared(job: int, later: Levels, shape: Need, among: int, places: Mapping[int, Places]) -> bool:
