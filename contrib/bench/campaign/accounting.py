@@ -60,11 +60,11 @@ def read(lines: Iterable[str]) -> list[Ran]:
     return found
 
 
-def drained(slurm: Sandbox, *, forgets: bool) -> list[str]:
+def drained(slurm: Sandbox, log: str, *, forgets: bool) -> list[str]:
     """Nodes that Slurm took out of service by itself, with its reason."""
     words = ["sinfo", "-h", "-N", "-o", "%N %T %E"]
     nodes = sorted(set(slurm.run(words).stdout.splitlines()))
-    return drained_lines(nodes, slurm.log("slurmctld").splitlines(), forgets=forgets)
+    return drained_lines(nodes, log.splitlines(), forgets=forgets)
 
 
 def drained_lines(nodes: Sequence[str], log: Sequence[str], *, forgets: bool) -> list[str]:

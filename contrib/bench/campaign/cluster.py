@@ -15,6 +15,8 @@ from tests.whole import learn, waiting_run
 
 NODES, CPUS = 4, 16
 USERS = ("root", ATTACKER, VICTIM)
+BACKUP = "backup"  # name of the second slurmctld, where there is one
+STAMP = len("[2026-01-01T00:00:00.000]")
 KNOWN = "known"  # the name of the jobs that dlqueue has advice on
 TAUGHT = 900_000  # jobs from this number on never ran: dlqueue was taught by them
 LOOPS = ("--queue", "--elastic", "--energy", "--pairs")
@@ -61,6 +63,14 @@ class Cluster:
     def pid(self, daemon: str) -> int:
         """Pid of a daemon that runs."""
         return int(self.slurm.status()["daemons"][daemon])
+
+    def slurmctld_log(self) -> str:
+        """Log of slurmctld, of both in the order of time where there are two."""
+        logs = [self.slurm.log(name) for name in ("slurmctld", BACKUP)]
+        if not logs[1]:
+            return logs[0]
+        lines = [line for log in logs for line in log.splitlines(keepends=True)]
+        return "".join(sorted(lines, key=lambda line: line[:STAMP]))
 
     def reload_plugin(self) -> None:
         """Have slurmctld read job_submit.lua again, which breaks its connection to the advisor."""

@@ -13,7 +13,7 @@ from slurm_ext.slurm.records import ENDED_STATES
 SAME_S = 2.0  # Slurm's accounting keeps one start of a job that is requeued within its first second
 _BEGUN = '#!/bin/bash\necho "$SLURM_RESTART_COUNT" >>{folder}/$SLURM_JOB_ID\nsleep {nap}\n'
 _EAT = "python3 -S -c 'x = bytearray(400_000_000); import time; time.sleep(600)'\n"
-_ONCE = '[ "${SLURM_RESTART_COUNT:-0}" = 1 ] || sleep 600\n'
+_ONCE = '[ "${SLURM_RESTART_COUNT:-0}" -ge 1 ] || sleep 600\n'
 _CANCEL = ("scancel", "{job}")
 _REQUEUE = ("scontrol", "requeue", "{job}")
 _TIME_IS_UP = ("scontrol", "update", "JobId={job}", "EndTime=now+1")
@@ -52,6 +52,7 @@ class Batch:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self.submitted = cluster, list[Submitted]()
         self._waiting: dict[int, tuple[str, ...]] = {}
+        self._acted: dict[int, tuple[tuple[str, ...], int]] = {}  # by a job's user, at which start
         self._again: set[int] = set()
         self._folder = cluster.slurm.path("begun")
         self._folder.mkdir(exist_ok=True)
@@ -78,7 +79,15 @@ class Batch:
         )
 
     def tend(self) -> bool:
-        """Cancel, requeue and cut short what has begun; True once nothing of that is left."""
+        """Cancel, requeue and cut short what has begun; True once nothing of that is left.
+
+        What Slurm starts again after that is cancelled or cut short again.
+        """
+        self._waiting |= {
+            job_id: done
+            for job_id, (done, starts) in self._acted.items()
+            if self._starts(job_id) > starts
+        }
         for job_id, done in list(self._waiting.items()):
             with suppress(DlqueueError):
                 self._end(job_id, done)
@@ -90,12 +99,19 @@ class Batch:
         if begun.exists():
             if time.time() - begun.stat().st_mtime < SAME_S:
                 return
+            starts = self._starts(job_id)
             self._cluster.slurm.run([word.format(job=job_id) for word in done])
             if done == _REQUEUE:
                 self._again.add(job_id)
+            else:
+                self._acted[job_id] = done, starts
         elif self._cluster.slurm.job(job_id).get("JobState", "PENDING") not in ENDED_STATES:
             return
         del self._waiting[job_id]
+
+    def _starts(self, job_id: int) -> int:
+        """Count the starts of a job."""
+        return len((self._folder / str(job_id)).read_text().splitlines())
 
     def _starts_again(self, job_id: int) -> bool:
         """True once a requeued job has started again, which it may do at once."""

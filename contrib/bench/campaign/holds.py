@@ -29,9 +29,11 @@ class Hold:
 
 
 def time_plugin(slurm: Sandbox) -> None:
-    """Add the clock to the sandbox's job_submit.lua."""
-    path = slurm.path("etc/job_submit.lua")
-    path.write_text(timed(path.read_text()))
+    """Add the clock to the sandbox's job_submit.lua, and to that of a second slurmctld."""
+    for name in ("etc", "backup/etc"):
+        path = slurm.path(f"{name}/job_submit.lua")
+        if path.exists():
+            path.write_text(timed(path.read_text()))
 
 
 def timed(job_submit: str) -> str:

@@ -54,7 +54,7 @@ class Measurement:
     def row(self, say: Callable[[str], None]) -> Row:
         """Measure. Raises DlqueueError if the cluster itself cannot be used."""
         shapes = learn_shapes(self._cluster)
-        log_before = len(self._cluster.slurm.log("slurmctld"))
+        log_before = len(self._cluster.slurmctld_log())
         say("before")
         self._load(_BESIDE, longest_s=HURT_S)
         say("under the fault")
@@ -106,16 +106,15 @@ class Measurement:
     def _records_are_whole(self) -> bool:
         rows = records.recorded(self._cluster.slurm)
         ran = self._ran(rows)
-        log = self._cluster.slurm.log("slurmctld")
+        log = self._cluster.slurmctld_log()
         forgotten, exited = ends(log) if self._fault.no_slurm else None, all_ended_by_themselves
         otherwise = records.told_otherwise(ran, rows, forgotten, exited(ran, log))
         return not records.lost(ran, rows) and not otherwise
 
     def _ran(self, rows: Sequence[Recorded]) -> list[Ran]:
         """Starts by accounting, which forgets some while slurmctld is away."""
-        slurm = self._cluster.slurm
-        ran = accounting.ran(slurm)
-        return with_forgotten(ran, rows, slurm.log("slurmctld")) if self._fault.no_slurm else ran
+        ran, log = accounting.ran(self._cluster.slurm), self._cluster.slurmctld_log()
+        return with_forgotten(ran, rows, log) if self._fault.no_slurm else ran
 
     def _missing(self) -> list[str]:
         return records.lost(
@@ -145,7 +144,7 @@ class Measurement:
         return [job_id for job_id, reason in lines if not reason.startswith(held)]
 
     def _judged(self, shapes: Shapes, log_before: int, recovery_s: float | None) -> Row:
-        slurm = self._cluster.slurm
+        slurm, log = self._cluster.slurm, self._cluster.slurmctld_log()
         rows = records.recorded(slurm)
         everything = [*self._submitted, *self._batch.submitted]
         return row_of(
@@ -156,9 +155,9 @@ class Measurement:
             rows=rows,
             decided_twice=records.decided_twice(slurm),
             aside=records.set_aside(slurm),
-            drained=accounting.drained(slurm, forgets=self._fault.no_slurm),
+            drained=accounting.drained(slurm, log, forgets=self._fault.no_slurm),
             changed=shapes.wrong(everything, self._seen, given_again(everything)),
-            log=slurm.log("slurmctld")[log_before:],
+            log=log[log_before:],
             deadline_s=slurm.settings.get("advisor.deadline_ms", 50) / 1000,
             breaker_s=slurm.settings.get("advisor.breaker_s", 30),
             recovery_s=recovery_s,

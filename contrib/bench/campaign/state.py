@@ -52,10 +52,11 @@ class State:
 
 def commit() -> str:
     """The commit of the tree, with a + where it was changed since."""
-    head = _git("rev-parse", "--short", "HEAD")
-    return head + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    head = git("rev-parse", "--short", "HEAD")
+    return head + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
 
 
-def _git(*words: str) -> str:
+def git(*words: str) -> str:
+    """Output of a git command in the tree; empty if it fails."""
     done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip()

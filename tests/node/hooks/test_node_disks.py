@@ -1,6 +1,8 @@
 """Disks of a node that are full or read-only cost measurements, and nothing else."""
 
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,3 +67,46 @@ def test_a_read_only_spool_is_harmless(node: Node, small_disk: Path) -> None:
     for hook in ("prolog", "task_prolog", "epilog", "ship"):
         done = node.hook(hook, node.env(73))
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.fixture
+def squashed(tmp_path: Path) -> str:
+    """A Python that runs as root without power over users' files, as over NFS with root_squash."""
+    powers = "-chown,-dac_override,-dac_read_search,-fowner,-fsetid"
+    python = tmp_path / "squashed"
+    python.write_text(
+        f'#!/bin/sh\nexec /usr/bin/setpriv --bounding-set {powers} {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    return str(python)
+
+
+@pytest.mark.root
+def test_a_run_folder_that_root_cannot_give_away_costs_the_probe(node: Node, squashed: str) -> None:
+    """Over NFS with root_squash: hooks are silent, the log says why, and the job has its record."""
+    user = {"SLURM_JOB_UID": "65534"}
+    for hook, env in (
+        ("prolog", node.env(75, **user)),
+        ("epilog", node.env(75, "epilog_slurmd", SLURM_JOB_EXIT_CODE="256", **user)),
+    ):
+        done = node.hook(hook, env, python=squashed)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert "prolog: PermissionError" in Path(node.spool.root, "hooks.log").read_text()
+    (record,) = node.delivered()
+    assert record["outcome"]["exit_code"] == 1
+
+
+@pytest.mark.root
+def test_a_spool_in_which_root_is_nobody_is_harmless(node: Node, squashed: str) -> None:
+    """Exit 0 and silent from every hook; once the folder is root's again, jobs are measured."""
+    node.spool.prepare()
+    spool = Path(node.spool.root)
+    os.chown(spool, 65534, -1)
+    spool.chmod(0o700)
+    for hook in ("prolog", "task_prolog", "epilog", "ship"):
+        done = node.hook(hook, node.env(76), python=squashed)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    os.chown(spool, 0, -1)
+    node.prolog(77)
+    node.epilog(77)
+    assert [record["identity"]["job_id"] for record in node.delivered()] == [77]

@@ -5,11 +5,14 @@ from contrib.bench.campaign.faults import (
     daemons,
     disks,
     epilogs,
+    failover,
     history,
     hooks,
     hosts,
     migration,
     network,
+    releases,
+    sites,
     spool,
 )
 from contrib.bench.campaign.faults.fault import Fault
@@ -22,8 +25,11 @@ FAULTS: tuple[Fault, ...] = (
     *spool.FAULTS,
     *network.FAULTS,
     *daemons.FAULTS,
+    *failover.FAULTS,
     *hooks.FAULTS,
     *epilogs.FAULTS,
     *hosts.FAULTS,
+    *sites.FAULTS,
+    *releases.FAULTS,
 )
 """Every fault, in the order of the table; the first is none."""

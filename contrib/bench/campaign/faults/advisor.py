@@ -2,8 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 from contrib.bench.campaign.cluster import Cluster
 from contrib.bench.campaign.faults.fault import Break, Fault, every, killed, nothing, on_submissions
@@ -66,6 +69,23 @@ def impostor(behaviour: Behaviour) -> Break:
         cluster.reload_plugin()
 
     return broken
+
+
+@contextmanager
+def advisor_with(cluster: Cluster, cwd: Path = Path("/"), **variables: str) -> Iterator[None]:
+    """The advisor runs with these variables, in `cwd`, and is the sandbox's again in the end."""
+    slurm = cluster.slurm
+    slurm.stop("advisor")
+    serve = [sys.executable, "-m", "slurm_ext.cli", "serve", "--config", str(slurm.layout.settings)]
+    env = {**slurm.env, **variables}
+    with slurm.path("log/advisor.log").open("ab") as log:
+        advisor = subprocess.Popen(serve, env=env, cwd=cwd, stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        advisor.terminate()
+        advisor.wait()
+        slurm.start("advisor")
 
 
 def _limited(option: str) -> Break:

@@ -38,7 +38,8 @@ def _small_state(cluster: Cluster) -> Iterator[None]:
 
 
 @contextmanager
-def _small_spools(cluster: Cluster) -> Iterator[None]:
+def small_spools(cluster: Cluster) -> Iterator[None]:
+    """Each node's spool is on a small disk of its own."""
     with ExitStack() as stack:
         for folder in node_spools(cluster):
             stack.enter_context(mounted(folder, _NODES_DISK))
@@ -93,7 +94,7 @@ def _spent(which: str, on_state: bool) -> Break:
 
 def _fault(name: str, what: str, which: str, *, on_state: bool) -> Fault:
     broken, hurts = _spent(which, on_state), Hurts.BOTH if on_state else Hurts.RECORDS
-    prepared = _small_state if on_state else _small_spools
+    prepared = _small_state if on_state else small_spools
     return Fault(name, what, broken, prepared=prepared, hurts=hurts)
 
 

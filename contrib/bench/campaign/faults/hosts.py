@@ -2,13 +2,13 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 from contrib.bench.campaign.cluster import Cluster
+from contrib.bench.campaign.faults.advisor import advisor_with
 from contrib.bench.campaign.faults.clock import clock, no_compiler, stepping
 from contrib.bench.campaign.faults.disks import full, mounted, node_spools
 from contrib.bench.campaign.faults.fault import Fault, every, on_records
@@ -35,22 +35,12 @@ def _nodes_clocks(cluster: Cluster) -> Iterator[None]:
 @contextmanager
 def _advisors_clock(cluster: Cluster) -> Iterator[None]:
     """The advisor and the history writer live an hour later, then an hour earlier, and so on."""
-    slurm = cluster.slurm
-    slurm.stop("advisor")
-    with clock(slurm.path("clock")) as stepped:
-        env = {**slurm.env, "LD_PRELOAD": str(stepped.library), "CLOCK_STEP": str(stepped.step)}
-        serve = [sys.executable, "-m", "slurm_ext.cli", "serve", "--config"]
-        with slurm.path("log/advisor.log").open("ab") as log:
-            advisor = subprocess.Popen(
-                [*serve, str(slurm.layout.settings)], env=env, stdout=log, stderr=log
-            )
-        try:
-            with every(2.0, stepping(stepped, HOUR_S)):
-                yield
-        finally:
-            advisor.terminate()
-            advisor.wait()
-    slurm.start("advisor")
+    with (
+        clock(cluster.slurm.path("clock")) as stepped,
+        advisor_with(cluster, LD_PRELOAD=str(stepped.library), CLOCK_STEP=str(stepped.step)),
+        every(2.0, stepping(stepped, HOUR_S)),
+    ):
+        yield
 
 
 def _shares_mounts() -> str:
