@@ -131,7 +131,8 @@ def test_a_text_that_is_no_script_is_refused_to_the_word() -> None:
     with pytest.raises(InputError) as caught:
         read_script("", "x")
     assert str(caught.value) == (
-        "x: is not a batch script: it has to begin with #! as in #!/bin/bash"
+        "x: is not a batch script: it has to begin with #! as in #!/bin/bash; "
+        "`dlqueue run` runs a program without one"
     )
 
 
