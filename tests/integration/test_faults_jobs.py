@@ -211,11 +211,16 @@ def starts(slurm: Sandbox, job_id: int, restart: int) -> bool:
 def waits_its_time(slurm: Sandbox, job_id: int) -> bool:
     """Whether Slurm has put the job back into the queue, for two minutes to come.
 
-    Not by its reason, which says so only when Slurm has looked at the job again.
+    Not by its reason, which says so only when Slurm has looked at the job again. And not within the
+    second of the requeue: slurmd takes a credential of that second for the one that it revoked, and
+    Slurm then lets the job fail.
     """
     job = slurm.job(job_id)
-    now = time.strftime("%Y-%m-%dT%H:%M:%S")
-    return job["JobState"] == "PENDING" and job["EligibleTime"] > now
+    now, revoked = (
+        time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - ago)) for ago in (0, 2)
+    )
+    back = job["JobState"] == "PENDING" and job["EligibleTime"] > now
+    return back and job["SubmitTime"] < revoked
 
 
 @pytest.mark.root

@@ -87,6 +87,17 @@ def slurm(make_module_sandbox: MakeSandbox) -> Sandbox:
     return slurm
 
 
+SPENDER = Job(account="paid", cpus=2, seconds=170)
+WALLED = Job(account="wall", cpus=1, seconds=170)
+CHEAP = Job(account="cheap", qos="tenth", cpus=1, seconds=120)
+
+
+@pytest.fixture(scope="module")
+def minutes(slurm: Sandbox) -> dict[Job, int]:
+    """Those that run for minutes, all at once, so that they are waited for together."""
+    return {job: job.submit(slurm) for job in (SPENDER, WALLED, CHEAP)}
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """What became of a job: seconds that it waited, None: for ever; starts anew; why it ended."""
@@ -148,13 +159,12 @@ def test_jobs_wait_for_their_account_as_on_slurm(slurm: Sandbox, tmp_path: Path)
     assert kept_waiting(waited) == kept_waiting(ours) == ["1", "3"]
 
 
-def test_minutes_end_jobs_and_keep_them_back_as_on_slurm(slurm: Sandbox, tmp_path: Path) -> None:
+def test_minutes_end_jobs_and_keep_them_back_as_on_slurm(
+    slurm: Sandbox, minutes: dict[Job, int], tmp_path: Path
+) -> None:
     """GrpTRESMins ends a job once they are used up, and the next waits; MaxTRESMins is kept."""
-    spender, brief = (
-        Job(account="paid", cpus=2, seconds=170),
-        Job(account="brief", cpus=1, seconds=5),
-    )
-    first, third = spender.submit(slurm), brief.submit(slurm)
+    brief = Job(account="brief", cpus=1, seconds=5)
+    first, third = minutes[SPENDER], brief.submit(slurm)
     assert slurm.wait(first, 240) == "TIMEOUT"
     submit_s, start_s, end_s = times(slurm.job(first))
     assert 30 <= end_s - start_s < 165  # a minute of two CPUs, and until Slurm looks
@@ -164,10 +174,22 @@ def test_minutes_end_jobs_and_keep_them_back_as_on_slurm(slurm: Sandbox, tmp_pat
     assert slurm.job(third)["Reason"] == "AssocMaxCpuMinutesPerJobLimit"
     slurm.run(["scancel", str(waits), str(third)])
     at = (submit_s, submit_s, end_s + 1)
-    found = replayed(tmp_path, slurm, list(zip(at, (spender, brief, second), strict=True)))
+    found = replayed(tmp_path, slurm, list(zip(at, (SPENDER, brief, second), strict=True)))
     assert found[0].why == "ended: GrpTRESMins=cpu=1 of account paid"
     assert found[1].why == "left out"
     assert (found[2].waited_s or 1e9) > 3600
+
+
+def test_wall_time_and_usage_factors_count_as_on_slurm(
+    slurm: Sandbox, minutes: dict[Job, int], tmp_path: Path
+) -> None:
+    """GrpWall counts no CPUs; with UsageFactor=0.1 two minutes are 12 s of the one there is."""
+    jobs = [WALLED, CHEAP]
+    ids = [minutes[job] for job in jobs]
+    assert [slurm.wait(job, 240) for job in ids] == ["TIMEOUT", "COMPLETED"]
+    at = [times(slurm.job(job))[0] for job in ids]
+    outcomes = replayed(tmp_path, slurm, list(zip(at, jobs, strict=True)))
+    assert [row.why for row in outcomes] == ["ended: GrpWall=1 minutes of account wall", ""]
 
 
 def test_minutes_to_come_keep_jobs_back_as_on_slurm(slurm: Sandbox, tmp_path: Path) -> None:
@@ -186,19 +208,6 @@ def test_minutes_to_come_keep_jobs_back_as_on_slurm(slurm: Sandbox, tmp_path: Pa
     assert outcomes[2].why == "left out"
     assert outcomes[0].waited_s == 0
     assert outcomes[1].waited_s == pytest.approx(real[1][1] - real[1][0], abs=5)
-
-
-def test_wall_time_and_usage_factors_count_as_on_slurm(slurm: Sandbox, tmp_path: Path) -> None:
-    """GrpWall counts no CPUs; with UsageFactor=0.1 four minutes are 24 s of the one there is."""
-    jobs = [
-        Job(account="wall", cpus=1, seconds=170),
-        Job(account="cheap", qos="tenth", cpus=2, seconds=120),
-    ]
-    ids = [job.submit(slurm) for job in jobs]
-    assert [slurm.wait(job, 240) for job in ids] == ["TIMEOUT", "COMPLETED"]
-    at = [times(slurm.job(job))[0] for job in ids]
-    outcomes = replayed(tmp_path, slurm, list(zip(at, jobs, strict=True)))
-    assert [row.why for row in outcomes] == ["ended: GrpWall=1 minutes of account wall", ""]
 
 
 def test_jobs_give_way_as_on_slurm(slurm: Sandbox, tmp_path: Path) -> None:
