@@ -29,6 +29,7 @@ from slurm_ext.spatial.measuring.link import link
 from slurm_ext.spatial.measuring.speeds import measured_speeds
 from slurm_ext.spatial.planning.choose import meshes, volume_of
 from slurm_ext.spatial.planning.profile import ClusterProfile, HaloLayer, NetworkProfile
+from slurm_ext.spatial.trial import quickest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -83,25 +84,27 @@ def choose_mesh(
     samples: int,
     cluster: ClusterProfile | None = None,
     among: Callable[[MeshCost], bool] = lambda _: True,
+    *,
+    channels: int = 1,
 ) -> MeshCost:
     """Data and space for all ranks that have joined, and the layers that shall overlap.
 
-    `samples` is the global batch; without a `cluster`, links are measured. The first rank measures
-    the network and decides for all. Raises SpatialError, on all ranks, if no mesh does.
+    `samples` is the global batch; without a `cluster`, links are measured. All ranks measure the
+    network at once, as they train at once, the first one's figures count, and meshes that these do
+    not tell apart run a few steps. Random numbers of the program are left as they are. Raises
+    SpatialError, on all ranks, if no mesh does.
     """
     world = dist.get_world_size()
-    cluster = cluster or measured_cluster()
-    choice: list[MeshCost | None] = [None]
-    if dist.get_rank() == 0:
-        fitting = meshes(profile(build, sizes), cluster, world, samples)
-        choice = [next(filter(among, fitting), None)]
-    dist.broadcast_object_list(choice)
-    best = choice[0]
-    if best is None:
-        raise SpatialError(
-            f"no mesh of {world} ranks divides {samples} samples of {'x'.join(map(str, sizes))}"
-        )
-    return best
+    with torch.random.fork_rng([torch.cuda.current_device()] if torch.cuda.is_available() else []):
+        cluster = cluster or measured_cluster()
+        fitting = meshes(profile(build, sizes, channels=channels), cluster, world, samples)
+        agreed = [[one for one in fitting if among(one)]]
+        dist.broadcast_object_list(agreed)
+        if not agreed[0]:
+            raise SpatialError(
+                f"no mesh of {world} ranks divides {samples} samples of {'x'.join(map(str, sizes))}"
+            )
+        return quickest(build, (channels, *sizes), agreed[0])
 
 
 def measured_cluster() -> ClusterProfile:

@@ -15,6 +15,7 @@ from tests.bench.program import run_bench
 TRUTH = {"samples": 1600, "steps": 100, "seconds": 10.0, "losses": "aa"}
 
 
+@pytest.mark.journey
 def test_the_probe_sees_what_the_program_counted() -> None:
     """A real training without a DataLoader: its steps are counted, its results stay."""
     done = run_bench("foreign", "--quick", "--json", "--only", "language.nanogpt")

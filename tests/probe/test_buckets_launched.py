@@ -45,7 +45,9 @@ def told(launch: Launch, folder: Path, env: dict[str, str], ranks: int) -> Told:
     return [json.loads(path.read_text(encoding="ascii")) for path in paths]
 
 
-@pytest.mark.parametrize(("launch", "ranks"), [(by_torchrun, 2), (by_hand, 4)])
+@pytest.mark.parametrize(
+    ("launch", "ranks"), [(by_torchrun, 2), pytest.param(by_hand, 4, marks=pytest.mark.journey)]
+)
 def test_a_head_beside_a_sharded_backbone_has_the_buckets(
     tmp_path: Path, environment: Environment, launch: Launch, ranks: int
 ) -> None:

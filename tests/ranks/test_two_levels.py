@@ -14,7 +14,11 @@ TRAINING = TEMPLATES / "examples" / "ranks_train.py"
 SRUN = '#!/bin/sh\nshift\nexec "$@"\n'  # the template's only step, without a Slurm
 # Ranks on each GPU, and the GPUs by Slurm's names.
 LAYOUTS = pytest.mark.parametrize(
-    ("per_gpu", "gpus"), [(2, "0"), (2, "0,1")], ids=["2 ranks", "4 ranks"]
+    ("per_gpu", "gpus"),
+    [
+        pytest.param(2, "0", id="2 ranks"),
+        pytest.param(2, "0,1", id="4 ranks", marks=pytest.mark.journey),
+    ],
 )
 
 

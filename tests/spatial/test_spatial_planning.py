@@ -18,8 +18,9 @@ from slurm_ext.spatial.launch import meeting_point, rank_of
 from slurm_ext.spatial.layers.kernels import Convolving, convolved, gradients
 from slurm_ext.spatial.measure import profile, saved_bytes
 from slurm_ext.spatial.planning.choose import fewest_ranks, meshes
-from slurm_ext.spatial.planning.cost import cost
+from slurm_ext.spatial.planning.cost import MeshCost, cost
 from slurm_ext.spatial.planning.profile import ClusterProfile, HaloLayer, NetworkProfile, parse
+from slurm_ext.spatial.trial import finalists
 
 LAYER = HaloLayer((1, 1, 1), 64, (1, 1, 1), (1, 1, 1))
 
@@ -80,6 +81,26 @@ def test_neighbours_stay_in_one_node() -> None:
     net = network((64, 64, 64))
     cluster = ClusterProfile(memory_bytes=6e8, ranks_per_node=2, between_bytes_s=1e7)
     assert meshes(net, cluster, 4, 2)[0].space in {(1, 1, 2), (2, 1, 1), (1, 2, 1)}
+
+
+def mesh_cost(step_s: float, memory_bytes: float = 100.0) -> MeshCost:
+    """A mesh that computes so long."""
+    return MeshCost(1, (4,), 1, memory_bytes, step_s, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_a_trial_is_of_what_the_prediction_cannot_tell_apart() -> None:
+    """Of six at most, no larger ones, and not where steps are so long that it costs minutes."""
+    near = [mesh_cost(0.1 + 0.01 * number) for number in range(9)]
+    tried, steps = finalists(near)
+    assert (tried, steps) == (near[:6], 4)
+    slower, larger = mesh_cost(0.201), mesh_cost(0.1, 106.0)
+    assert finalists([near[0], near[1], slower, larger])[0] == near[:2]
+    assert len(finalists([mesh_cost(1.0)] * 6)[0]) == 2
+    assert len(finalists([mesh_cost(2.0)] * 6)[0]) < 2
+    for step_s in (0.001, 0.1, 0.3, 0.9, 1.2):
+        tried, steps = finalists([mesh_cost(step_s)] * 6)
+        assert steps >= 1
+        assert 4 * len(tried) * (1 + steps) * step_s <= 20.0
 
 
 def halos_of(share: float, bytes_s: float, fixed_s: float) -> tuple[float, tuple[str, ...]]:

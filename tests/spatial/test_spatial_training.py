@@ -1,5 +1,7 @@
 """Training on slabs is the serial training, and what cannot be divided is refused by all."""
 
+from math import prod
+
 import pytest
 
 from tests.spatial.world import Results, results_of
@@ -45,6 +47,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 def test_training_is_the_serial_one(results: Results, case: str) -> None:
     """Losses and gradients: data and space together, overlapped, compiled, accumulated, resumed."""
     assert max(results[f"case_{case}"]) < 1e-10
+
+
+def test_all_ranks_choose_one_mesh(results: Results) -> None:
+    """By a trial, or without one where a module is not known; random numbers stay as they were."""
+    first, *others = results["case_chosen"]
+    assert all(one == first for one in others)
+    assert first["unmoved"]
+    assert [(data, prod(space)) for data, *space in first["meshes"]] == [(1, 4), (1, 4)]
 
 
 def test_half_precision_is_as_near_as_serial_is(results: Results) -> None:

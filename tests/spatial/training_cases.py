@@ -109,11 +109,28 @@ def case_overlap(_folder: Path) -> float:
     serial = serial_steps(network(), range(6))
     chosen = choose_mesh(lambda _: network().float(), SIZES, 4, among=lambda one: one.data == 1)
     mesh = Mesh(chosen.data, chosen.space)
+    assert chosen.data == 1
     names = {"0", "4"}
     assert names.issuperset(chosen.overlap)
     model = DistributedDataParallel(parallelise(network(), mesh, overlap=names))
     divided = mesh_steps(model, optimizer_of(model), mesh, range(6))
     return max(abs(a - b) for a, b in zip(serial, divided, strict=True))
+
+
+def case_chosen(_folder: Path) -> dict[str, Any]:
+    """The mesh that each rank gets, after a trial and of a network that no trial can divide."""
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+
+    def tried(_: tuple[int, ...]) -> nn.Module:
+        return nn.Sequential(nn.Conv3d(2, 4, 3, padding=1), nn.MaxPool3d(2))
+
+    def own(_: tuple[int, ...]) -> nn.Module:
+        return nn.Sequential(nn.Conv3d(2, 1, 3, padding=1), MeanOverSpace())
+
+    chosen = [choose_mesh(build, (16, 16, 16), 1, channels=2) for build in (tried, own)]
+    unmoved = bool(torch.equal(before, torch.get_rng_state()))
+    return {"meshes": [(one.data, *one.space) for one in chosen], "unmoved": unmoved}
 
 
 def case_compiled(_folder: Path) -> float:

@@ -5,8 +5,9 @@ weighted mean of the output as loss; differences are over the largest value of t
 is above 1, those of input gradients always. Rounding: input gradients in single precision against
 double, on slabs and serially, and serially in another order. Memory: bytes that saved-tensor hooks
 count, on the worst rank, over serial. Curve: losses of training steps in double precision, Adam,
-both ways. Choice: the mesh that `dlqueue recommend --spatial` takes, by its model from one profiled
-rank, against all meshes of that model and against all measured. Overlap: steps whose convolutions
+both ways. Choice: the mesh that a job chooses for itself, after a trial of those that the cost
+model finds near each other, and the one that `dlqueue recommend --spatial` takes, by that model
+alone, against all meshes of the model and against all measured. Overlap: steps whose convolutions
 compute while halos travel, where the cost model says so and everywhere, over steps that wait, by
 turns, on two ranks over limited links (root). Scaling: two ranks of one thread against one rank of
 one thread, of two, and of one with the convolutions that slabs have. Times mean something on a
@@ -23,13 +24,9 @@ from typing import Any
 
 from contrib.bench.common.kept_steps import KeptSteps
 from contrib.bench.common.program import options, run
-from contrib.bench.spatial.networks import BenchUNet
 from contrib.bench.spatial.overlapping import overlapping
 from contrib.bench.spatial.rows import WANTED
 from contrib.bench.spatial.world import on_ranks
-from slurm_ext.spatial.planning.choose import meshes
-from slurm_ext.spatial.planning.cost import MeshCost
-from slurm_ext.spatial.planning.profile import ClusterProfile
 
 GRIDS = {2: [[2, 1, 1], [1, 2, 1]], 4: [[2, 2, 1], [4, 1, 1], [1, 1, 4]]}
 SHAPES = [(32, 32, 32), (64, 32, 32), (32, 32, 64), (32, 64, 32), (48, 48, 48), (64, 16, 16)]
@@ -59,7 +56,7 @@ def _part(name: str, kept: KeptSteps, *, quick: bool) -> Any:
     if name != "choice":
         return kept.step(name, lambda: PARTS[name](quick))
     return [
-        kept.step(f"choice {sizes}", lambda sizes=sizes: _choice(sizes, 3 if quick else 9))  # type: ignore[misc]  # called at once
+        kept.step(f"choice {sizes}", lambda sizes=sizes: _choice(sizes, 4 if quick else 20))  # type: ignore[misc]  # called at once
         for sizes in SHAPES[: 2 if quick else None]
     ]
 
@@ -93,39 +90,30 @@ def _memory(ranks: int, size: int) -> dict[str, float]:
 
 
 def _choice(sizes: tuple[int, ...], repeats: int) -> dict[str, Any]:
-    """The chosen mesh of two ranks for one global batch of two, and all others, measured."""
-    from torch import nn
-
-    from slurm_ext.spatial.measure import profile
-
-    net = profile(lambda _: BenchUNet(nn.BatchNorm3d), sizes)
-    found = meshes(net, ClusterProfile(inside_bytes_s=2e9), 2, 2)
-    tried = [[one.data, one.space, one.batch] for one in found]
-    times = on_ranks(2, "steps", meshes=tried, size=sizes, repeats=repeats)
-    worst = map(max, zip(*times, strict=True))
-    measured = dict(zip(map(_name, found), worst, strict=True))
-    best = min(one.step_s for one in found)
+    """The meshes that two ranks choose for one global batch of two, and all others, measured."""
+    found = on_ranks(2, "choice", size=sizes, samples=2)[0]  # the first rank's figures count
+    times = on_ranks(2, "steps", grids=found["meshes"], size=sizes, repeats=repeats)
+    measured = [max(column) for column in zip(*times, strict=True)]
+    names = [f"{data} x {'x'.join(map(str, space))}" for data, space, _ in found["meshes"]]
     return {
         "sizes": sizes,
-        "chosen": _name(found[0]),
-        "predicted_s": {_name(one): one.step_s for one in found},
-        "measured_s": measured,
-        "is_best_of_model": found[0].step_s == best,
-        "over_best_measured": measured[_name(found[0])] / min(measured.values()),
+        "recommended": names[0],
+        "chosen": names[found["chosen"]],
+        "predicted_s": dict(zip(names, found["predicted_s"], strict=True)),
+        "measured_s": dict(zip(names, measured, strict=True)),
+        "is_best_of_model": found["predicted_s"][0] == min(found["predicted_s"]),
+        "recommended_over_best": measured[0] / min(measured),
+        "chosen_over_best": measured[found["chosen"]] / min(measured),
     }
-
-
-def _name(mesh: MeshCost) -> str:
-    return f"{mesh.data} x {'x'.join(map(str, mesh.space))}"
 
 
 def _scaling(sizes: list[int], repeats: int) -> dict[str, float]:
     """Seconds of a step, and how much quicker two ranks are."""
     words: dict[str, Any] = {"size": sizes, "repeats": repeats}
-    one = on_ranks(1, "steps", meshes=[[1, [1, 1, 1], 1]], **words)[0][0]
-    threads = on_ranks(1, "steps", threads=2, meshes=[[1, [1, 1, 1], 1]], **words)[0][0]
+    one = on_ranks(1, "steps", grids=[[1, [1, 1, 1], 1]], **words)[0][0]
+    threads = on_ranks(1, "steps", threads=2, grids=[[1, [1, 1, 1], 1]], **words)[0][0]
     alike = on_ranks(1, "steps_as_slabs", **words)[0]
-    two = max(on_ranks(2, "steps", meshes=[[1, [2, 1, 1], 1]], **words))[0]
+    two = max(on_ranks(2, "steps", grids=[[1, [2, 1, 1], 1]], **words))[0]
     return {
         "one_s": one,
         "two_threads_s": threads,

@@ -15,11 +15,13 @@ from contrib.bench.spatial.rounding import rounding
 from slurm_ext.spatial.convert import parallelise
 from slurm_ext.spatial.geometry.mesh import Mesh
 from slurm_ext.spatial.loss import GlobalLoss
-from slurm_ext.spatial.measure import saved_bytes
+from slurm_ext.spatial.measure import choose_mesh, measured_cluster, profile, saved_bytes
 from slurm_ext.spatial.measuring.speeds import as_slabs
+from slurm_ext.spatial.planning.choose import meshes
 from slurm_ext.spatial.verify import compare
 
 __all__ = [
+    "choice",
     "curve",
     "exactness",
     "memory",
@@ -57,12 +59,26 @@ def memory(grids: list[list[int]], size: int) -> dict[str, float]:
     return found
 
 
-def steps(meshes: list[Any], size: list[int], repeats: int) -> list[float]:
+def choice(size: list[int], samples: int) -> dict[str, Any]:
+    """The meshes by predicted step, and which of them the ranks take."""
+    sizes, build = tuple(size), lambda _: BenchUNet(nn.BatchNorm3d)
+    net = profile(build, sizes)
+    found = meshes(net, measured_cluster(), dist.get_world_size(), samples)
+    chosen = choose_mesh(build, sizes, samples)
+    places = [(one.data, one.space) for one in found]
+    return {
+        "meshes": [(one.data, one.space, one.batch) for one in found],
+        "predicted_s": [one.step_s for one in found],
+        "chosen": places.index((chosen.data, chosen.space)),
+    }
+
+
+def steps(grids: list[Any], size: list[int], repeats: int) -> list[float]:
     """Median seconds of a training step of the U-Net on this rank, of each (data, grid, batch).
 
     They run by turns, as a core's speed drifts.
     """
-    every = [(mesh := Mesh(data, grid), _divided(mesh), batch) for data, grid, batch in meshes]
+    every = [(mesh := Mesh(data, grid), _divided(mesh), batch) for data, grid, batch in grids]
     return _by_turns([Trained(model, mesh, batch, size) for mesh, model, batch in every], repeats)
 
 
@@ -98,7 +114,11 @@ class Trained:
 
 
 def _by_turns(every: list[Trained], repeats: int) -> list[float]:
-    rows = [[trained.step_s() for trained in every] for _ in range(repeats + 2)]
+    ways = [every, every[::-1]]  # there and back
+    rows = [
+        [one.step_s() for one in ways[turn % 2]][:: 1 - 2 * (turn % 2)]
+        for turn in range(repeats + 2)
+    ]
     return [median(column) for column in zip(*rows[2:], strict=True)]
 
 

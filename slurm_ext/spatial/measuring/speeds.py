@@ -35,20 +35,17 @@ class Speeds(NamedTuple):
 
 
 def measured_speeds(pairs: Sequence[Volume]) -> Speeds:
-    """Speeds from networks on a smaller and a larger volume."""
-    fixed, whole = _line(pairs, [_quickest(*pair).wall_s for pair in pairs])
+    """Speeds from networks on a smaller and a larger volume, which get what they took there."""
     smaller, larger = pairs
+    whole = [_quickest(*pair).wall_s for pair in pairs]
     first = _of_slabs(smaller, ()).wall_s
     uncut, costs = _by_turns(larger)
-    slab_fixed, slab = _line(pairs, [first, uncut])
-    return Speeds(min(fixed, slab_fixed), slab, whole, tuple(max(1.0, cost) for cost in costs))
-
-
-def _line(pairs: Sequence[Volume], times: Sequence[float]) -> tuple[float, float]:
-    """The fixed part, and that of each voxel."""
     small, large = (x[0, 0].numel() for _, x in pairs)
-    voxel_s = max(0.0, (times[1] - times[0]) / (large - small))
-    return max(0.0, times[0] - voxel_s * small), voxel_s
+    slopes = [max(0.0, (b - a) / (large - small)) for a, b in (whole, (first, uncut))]
+    starts = [took - slope * small for took, slope in zip((whole[0], first), slopes, strict=True)]
+    fixed = max(0.0, min(*starts, whole[1], uncut))
+    slab_s, whole_s = ((took - fixed) / large for took in (uncut, whole[1]))
+    return Speeds(fixed, slab_s, whole_s, tuple(max(1.0, cost) for cost in costs))
 
 
 def _by_turns(pair: Volume) -> tuple[float, list[float]]:
@@ -91,12 +88,13 @@ class PassTime(NamedTuple):
 
 def _quickest(model: nn.Module, x: torch.Tensor) -> PassTime:
     """The quicker of two passes: the first one may warm up."""
-    passes = [_pass(model, x) for _ in range(2)]
+    passes = [forward_backward(model, x) for _ in range(2)]
     model.zero_grad()
     return min(passes)
 
 
-def _pass(model: nn.Module, x: torch.Tensor) -> PassTime:
+def forward_backward(model: nn.Module, x: torch.Tensor) -> PassTime:
+    """Run a pass, with the mean square of the output as loss, and tell what it took."""
     wall, own = time.perf_counter(), time.process_time()
     torch.autograd.backward(model(x).float().square().mean())
     if x.device.type == "cuda":

@@ -68,7 +68,8 @@ def test_an_interrupted_command_ends_without_a_traceback(tmp_path: Path) -> None
     """Ctrl-C while it waits for its file: exit 130."""
     os.mkfifo(tmp_path / "trace")
     command = [sys.executable, "-m", "slurm_ext.cli", "simulate", "trace", "--nodes", "1"]
-    child = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE)
+    heard = ["env", "--default-signal=INT"]  # a suite in the background of a shell ignores it
+    child = subprocess.Popen([*heard, *command], cwd=tmp_path, stderr=subprocess.PIPE)
     (end,) = until(lambda: opened(tmp_path / "trace"), "it does not open the trace")
     child.send_signal(signal.SIGINT)
     assert child.communicate(timeout=60)[1] == b""
