@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from contrib.bench.soak.__main__ import ROWS, read_rows, soaked
+from contrib.bench.soak.looks import ROWS, read_rows, soaked
+from contrib.bench.soak.plots import PANELS, plot
 from contrib.bench.soak.slopes import LEAST, findings, rising, slope
 from slurm_ext.core.errors import UsageError
 from tests.bench.program import run_bench
@@ -29,6 +30,8 @@ def test_a_leak_is_found_and_noise_is_none() -> None:
             writer_mib=lambda n: 50 + 0.1 * n + dice.gauss(0, 0.5),
             submit_p50_ms=lambda _: 2 + dice.gauss(0, 0.3),
             questions_fds=lambda _: 8,
+            writer_cores=lambda n: n / 60,
+            held_back=lambda n: n / 60,
         )
     )
     assert {name for name, one in found.items() if one["grows"]} == {"writer_fds", "writer_mib"}
@@ -81,7 +84,18 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert second[-1]["records"] >= first[-1]["records"]
     assert {"advisor_mib", "advisor_fds", "history_mib", "submit_p99_ms"} <= second[-1].keys()
     assert read_rows(state / ROWS) == second
-    assert not list((state / "node-records").iterdir())
+    assert {"feed_cores", "advisor_cores", "writer_cores", "held_back"} <= second[-1].keys()
+    assert not list((state / "node-records").glob("*/*"))
+
+
+def test_the_plot_names_every_figure_that_rows_have(tmp_path: Path) -> None:
+    """Each panel's title, and the words of what was measured alone."""
+    path = tmp_path / "soak.svg"
+    plot(_rows(writer_mib=lambda n: 50 + n, submit_p50_ms=lambda _: 1.5), path)
+    drawn = path.read_text()
+    assert all(f"<!-- {title} -->" in drawn for title, _, _ in PANELS)
+    assert "<!-- history writer -->" in drawn
+    assert "<!-- training -->" not in drawn
 
 
 @pytest.mark.parametrize("line", ["1", "nothing"])

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from contrib.bench.soak.times import Times, times_of
 from slurm_ext.core.errors import UsageError
 
 START_S, END_S = 60.0, 20.0
@@ -66,6 +67,14 @@ class Service:
                 kind = next((name for word, name in KINDS.items() if word in words), None)
                 if kind is not None:
                     found.setdefault(kind, pid)
+        return found
+
+    def times(self) -> dict[tuple[str, int], Times]:
+        """Times of each process so far, by what it does and its pid."""
+        found: dict[tuple[str, int], Times] = {}
+        for kind, pid in self.processes().items():
+            with contextlib.suppress(OSError):
+                found[kind, pid] = times_of(Path(f"/proc/{pid}"))
         return found
 
     def held(self) -> dict[str, float]:

@@ -21,13 +21,14 @@ SURE = 0.01
 MOST = 200  # rows that are compared, evenly drawn
 PER_RECORD = ("history_mib", "advisor_mib")
 BOUNDED = {"journal_mib": 2 * ROTATE_BYTES / 2**20}  # a new one is begun, the old one deleted
-IDLE = ("t_s", "records", "backlog", "rate", "training_mib", "training_fds")  # these cannot leak
+IDLE = ("t_s", "records", "backlog", "rate", "held_back", "training_mib", "training_fds")
+_TIMES = ("_cores", "_queued")  # such figures, like those above, follow the rate
 Row = Mapping[str, Any]
 
 
 def findings(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     """A verdict on each figure: `grows` is a finding, None where there are too few rows."""
-    names = sorted({name for row in rows for name in row} - set(IDLE))
+    names = sorted({name for row in rows for name in row if not name.endswith(_TIMES)} - set(IDLE))
     return {name: _verdict(name, [row for row in rows if name in row]) for name in names}
 
 
