@@ -5,8 +5,9 @@ tokens go from nodes' folders into the spool by the worker's code, as fast as th
 writer enters them and starts trainings; the advisor refreshes. Every `--every` seconds a row is
 written to STATE/rows.jsonl: memory and descriptors of each process, cores that it kept busy and the
 share of time in which it waited for one, size of history and journals, records and their rate, the
-share of time in which a full spool held the feed back, what a submission waits. `--state` keeps it all: the next start goes on where the last one
-stopped. `--plot FILE` draws all rows as SVG. There is no Slurm: what squeue would say is not part of it.
+share of time in which a full spool held the feed back, what a submission waits. `--state` keeps it
+all: the next start goes on where the last one stopped. `--plot FILE` draws all rows as SVG. There
+is no Slurm: what squeue would say is not part of it.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What a soak held over time, as one SVG of six panels."""
+"""Draws what a soak held over time, as one SVG of six panels."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Times of a process: what it used of the processors, and what it waited for them."""
+"""Reads the times of a process: used on processors, and waited for one."""
 
 import os
 from dataclasses import dataclass
