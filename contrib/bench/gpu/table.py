@@ -99,6 +99,16 @@ ROWS = (
         ),
     ),
     RowKind(
+        "frameworks",
+        "the probe's figure of trainings by frameworks on the GPU, against their own count",
+        60,
+        (
+            Wanted("told", 1, at_most=False),
+            Wanted("within_5_percent", 1, at_most=False),
+            Wanted("results_equal", 1, at_most=False),
+        ),
+    ),
+    RowKind(
         "loader",
         "what workers bring to real JPEGs and a real model: fixed, told and tuned",
         70,

@@ -12,7 +12,8 @@ compute while halos travel, where the cost model says so and everywhere, over st
 turns, on two ranks over limited links (root). Scaling: two ranks of one thread against one rank of
 one thread, of two, and of one with the convolutions that slabs have. Times mean something on a
 quiet machine of as many cores only; --only runs one part at a time, and --state FILE keeps what is
-measured, of choice each shape by itself, so that a run that was cut goes on.
+measured, of choice each shape by itself, so that a run that was cut goes on. With --device cuda
+ranks talk by NCCL; where they share a GPU, no time is judged.
 """
 
 import argparse
@@ -24,11 +25,14 @@ from typing import Any
 
 from contrib.bench.common.kept_steps import KeptSteps
 from contrib.bench.common.program import options, run
+from contrib.bench.gpu.machine import torch_facts
 from contrib.bench.spatial.overlapping import overlapping
 from contrib.bench.spatial.rows import WANTED
-from contrib.bench.spatial.world import on_ranks
+from contrib.bench.spatial.world import DEVICE, on_ranks
+from slurm_ext.core.errors import UsageError
 
 GRIDS = {2: [[2, 1, 1], [1, 2, 1]], 4: [[2, 2, 1], [4, 1, 1], [1, 1, 4]]}
+TIMES = ("choice", "overlap", "scaling")
 SHAPES = [(32, 32, 32), (64, 32, 32), (32, 32, 64), (32, 64, 32), (48, 48, 48), (64, 16, 16)]
 
 
@@ -36,19 +40,33 @@ def main() -> None:
     """Measure, and print one JSON object last."""
     parser = options(__doc__, quick="small volumes, few steps, two shapes")
     parser.add_argument("--only", nargs="+", choices=list(WANTED), default=list(WANTED))
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of ranks (cpu)")
     parser.add_argument("--state", type=Path, help="file to keep parts in, and go on from")
     run(parser, result, lambda _: None)
 
 
 def result(args: argparse.Namespace) -> dict[str, Any]:
     """The benchmark's last line."""
-    figures = {"cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]}
+    os.environ[DEVICE] = args.device
+    gpus = _gpus(args.device)
+    figures = {"cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0], "gpus": gpus}
     with tempfile.TemporaryDirectory(prefix="dlqueue-bench-") as folder:
         state = args.state or Path(folder) / "parts.json"
-        kept = KeptSteps(state, f"quick: {args.quick}, cores: {figures['cores']}")
+        kept = KeptSteps(state, f"quick: {args.quick}, cores: {figures['cores']}, {gpus or 'CPUs'}")
         figures |= {name: _part(name, kept, quick=args.quick) for name in args.only}
-    rows = [one for name in args.only for one in WANTED[name](figures[name])]
+    judged = [name for name in args.only if name not in TIMES or len(gpus) != 1]
+    rows = [one for name in judged for one in WANTED[name](figures[name])]
     return {"bench": "spatial", "figures": figures, "wanted": rows}
+
+
+def _gpus(device: str) -> list[str]:
+    """Names of the GPUs, told by a process of its own: one that has asked must not fork ranks."""
+    if device == "cpu":
+        return []
+    facts = torch_facts()
+    if facts["why"]:
+        raise UsageError(f"--device cuda: {facts['why']}")
+    return [*facts["devices"]]
 
 
 def _part(name: str, kept: KeptSteps, *, quick: bool) -> Any:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from contrib.bench.spatial.networks import NETWORKS
+from contrib.bench.spatial.place import device
 from slurm_ext.spatial.convert import parallelise
 from slurm_ext.spatial.geometry.mesh import Mesh
 
@@ -26,8 +27,8 @@ def rounding(grids: list[list[int]], size: int, seeds: int) -> dict[str, dict[st
 
 def _row(name: str, mesh: Mesh, size: int, seed: int) -> dict[str, float]:
     torch.manual_seed(seed)
-    model, x = NETWORKS[name](), torch.randn(2, 1, size, size, size)
-    weights = torch.rand(copy.deepcopy(model)(x).shape) / size**3
+    model, x = NETWORKS[name]().to(device()), torch.randn(2, 1, size, size, size).to(device())
+    weights = torch.rand(copy.deepcopy(model)(x).shape).to(device()) / size**3
     exact = _gradient(copy.deepcopy(model).double(), x.double(), weights.double())
     serial = _gradient(copy.deepcopy(model), x, weights)
     turned = _gradient(_turned(model), _turn(x), _turn(weights))

@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch import nn
 
 from contrib.bench.spatial.networks import NETWORKS, BenchUNet
+from contrib.bench.spatial.place import device
 from contrib.bench.spatial.rounding import rounding
 from slurm_ext.spatial.convert import parallelise
 from slurm_ext.spatial.geometry.mesh import Mesh
@@ -38,18 +39,18 @@ def exactness(grids: list[list[int]], size: int) -> dict[str, dict[str, float]]:
         for grid in grids:
             for dtype in (torch.float32, torch.float64):
                 torch.manual_seed(1)
-                x = torch.randn(2, 1, size, size, size, dtype=dtype)
+                x = torch.randn(2, 1, size, size, size, dtype=dtype).to(device())
                 row = f"{name}, {'x'.join(map(str, grid))}, {str(dtype).removeprefix('torch.')}"
-                found[row] = asdict(compare(build(), x, Mesh(1, grid)))
+                found[row] = asdict(compare(build().to(device()), x, Mesh(1, grid)))
     return found
 
 
 def memory(grids: list[list[int]], size: int) -> dict[str, float]:
     """Bytes kept for the backward pass on this rank, over those of serial, of each network."""
-    x = torch.randn(1, 1, size, size, size)
+    x = torch.randn(1, 1, size, size, size).to(device())
     found = {}
     for name, build in NETWORKS.items():
-        serial = build()
+        serial = build().to(device())
         whole = saved_bytes(serial, x)
         for grid in grids:
             mesh = Mesh(1, grid)
@@ -61,7 +62,7 @@ def memory(grids: list[list[int]], size: int) -> dict[str, float]:
 
 def choice(size: list[int], samples: int) -> dict[str, Any]:
     """The meshes by predicted step, and which of them the ranks take."""
-    sizes, build = tuple(size), lambda _: BenchUNet(nn.BatchNorm3d)
+    sizes, build = tuple(size), lambda _: BenchUNet(nn.BatchNorm3d).to(device())
     net = profile(build, sizes)
     found = meshes(net, measured_cluster(), dist.get_world_size(), samples)
     chosen = choose_mesh(build, sizes, samples)
@@ -84,13 +85,13 @@ def steps(grids: list[Any], size: list[int], repeats: int) -> list[float]:
 
 def steps_as_slabs(size: list[int], repeats: int) -> float:
     """Median seconds of a step of the U-Net undivided, with the convolutions that slabs have."""
-    model = BenchUNet(nn.BatchNorm3d)
+    model = BenchUNet(nn.BatchNorm3d).to(device())
     with as_slabs(model):
         return _by_turns([Trained(model, Mesh(1, [1, 1, 1]), 1, size)], repeats)[0]
 
 
 def _divided(mesh: Mesh) -> nn.Module:
-    model = parallelise(BenchUNet(nn.BatchNorm3d), mesh)
+    model = parallelise(BenchUNet(nn.BatchNorm3d).to(device()), mesh)
     return nn.parallel.DistributedDataParallel(model) if mesh.world > 1 else model
 
 
@@ -100,7 +101,7 @@ class Trained:
     def __init__(self, model: nn.Module, mesh: Mesh, batch: int, size: list[int]) -> None:
         self._model, self._loss_of = model, GlobalLoss(nn.MSELoss(), mesh)
         self._optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-        self._x = mesh.part(torch.randn(batch, 1, *size)).contiguous()
+        self._x = mesh.part(torch.randn(batch, 1, *size)).contiguous().to(device())
 
     def step_s(self) -> float:
         """Seconds of one step."""
@@ -110,6 +111,8 @@ class Trained:
         self._optimizer.zero_grad()
         self._loss_of(self._model(self._x), self._x).backward()
         self._optimizer.step()
+        if self._x.is_cuda:
+            torch.cuda.synchronize()
         return time.perf_counter() - begin
 
 
@@ -125,7 +128,7 @@ def _by_turns(every: list[Trained], repeats: int) -> list[float]:
 def curve(grid: list[int], size: int, count: int) -> dict[str, Any]:
     """Losses of so many steps, serial and divided, in double precision."""
     torch.manual_seed(1)
-    serial = BenchUNet(nn.BatchNorm3d, width=2).double()
+    serial = BenchUNet(nn.BatchNorm3d, width=2).double().to(device())
     mesh = Mesh(1, grid)
     model = parallelise(copy.deepcopy(serial), mesh)
     divided = nn.parallel.DistributedDataParallel(model)
@@ -133,8 +136,9 @@ def curve(grid: list[int], size: int, count: int) -> dict[str, Any]:
     loss_of, rows = GlobalLoss(nn.MSELoss(), mesh), []
     for step in range(count):
         x = torch.randn(1, 1, size, size, size, generator=torch.Generator().manual_seed(step))
-        part = mesh.part(x.double())
-        losses = [nn.functional.mse_loss(serial(x.double()), x.double().square())]
+        x = x.double().to(device())
+        part = mesh.part(x)
+        losses = [nn.functional.mse_loss(serial(x), x.square())]
         losses.append(loss_of(divided(part), part.square()))
         for optimizer, loss in zip(ways, losses, strict=True):
             optimizer.zero_grad()

@@ -58,6 +58,9 @@ int cuMemAlloc_v2(unsigned long long *out, size_t size) {
     return OK;
 }
 
+int cuMemsetD8_v2(unsigned long long memory, unsigned char value, size_t size) {
+    (void)memory; (void)value; (void)size; return OK;
+}
 int cuModuleLoadData(void **out, const void *image) { (void)image; *out = &broken; return OK; }
 int cuModuleGetFunction(void **out, void *module, const char *name) {
     (void)module; (void)name; *out = &broken; return OK;
