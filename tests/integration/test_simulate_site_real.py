@@ -73,8 +73,11 @@ class Job:
 
 @pytest.fixture(scope="module")
 def slurm(make_module_sandbox: MakeSandbox) -> Sandbox:
-    """A node with four CPUs, slurmdbd, an account for each kind of limit, QOS that preempt."""
-    slurm = make_module_sandbox(nodes=1, cpus=4, accounting=True, slurm_conf=CONF)
+    """A node with eight CPUs, slurmdbd, an account for each kind of limit, QOS that preempt.
+
+    Four CPUs are for the jobs of `minutes`, which run while others do; the replays have four.
+    """
+    slurm = make_module_sandbox(nodes=1, cpus=8, accounting=True, slurm_conf=CONF)
     for name, words in QOS.items():
         slurm.run(
             ["sacctmgr", "-i", "add", "qos", name, *(["set", *words.split()] if words else [])]
@@ -92,9 +95,9 @@ WALLED = Job(account="wall", cpus=1, seconds=170)
 CHEAP = Job(account="cheap", qos="tenth", cpus=1, seconds=120)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def minutes(slurm: Sandbox) -> dict[Job, int]:
-    """Those that run for minutes, all at once, so that they are waited for together."""
+    """Those that run for minutes, all at once and first, so that the other jobs run meanwhile."""
     return {job: job.submit(slurm) for job in (SPENDER, WALLED, CHEAP)}
 
 
@@ -159,6 +162,24 @@ def test_jobs_wait_for_their_account_as_on_slurm(slurm: Sandbox, tmp_path: Path)
     assert kept_waiting(waited) == kept_waiting(ours) == ["1", "3"]
 
 
+def test_minutes_to_come_keep_jobs_back_as_on_slurm(slurm: Sandbox, tmp_path: Path) -> None:
+    """GrpTRESRunMins counts what time limits leave to those who run; the first end frees it."""
+    jobs = [Job(account="ahead", cpus=1, seconds=seconds) for seconds in (20, 3)]
+    jobs.append(Job(account="ahead", cpus=2, seconds=3))
+    ids = [job.submit(slurm) for job in jobs]
+    until(lambda: "AssocGrpCPURunMinutes" in slurm.job(ids[1])["Reason"], "nothing keeps it")
+    assert slurm.job(ids[2])["JobState"] == "PENDING"
+    assert slurm.wait(ids[1], 120) == "COMPLETED"
+    assert slurm.job(ids[2])["JobState"] == "PENDING"  # six minutes of four
+    slurm.run(["scancel", str(ids[2])])
+    real = [times(slurm.job(job)) for job in ids[:2]]
+    at = [*(submit_s for submit_s, _, _ in real), real[1][0]]
+    outcomes = replayed(tmp_path, slurm, list(zip(at, jobs, strict=True)))
+    assert outcomes[2].why == "left out"
+    assert outcomes[0].waited_s == 0
+    assert outcomes[1].waited_s == pytest.approx(real[1][1] - real[1][0], abs=5)
+
+
 def test_minutes_end_jobs_and_keep_them_back_as_on_slurm(
     slurm: Sandbox, minutes: dict[Job, int], tmp_path: Path
 ) -> None:
@@ -192,26 +213,10 @@ def test_wall_time_and_usage_factors_count_as_on_slurm(
     assert [row.why for row in outcomes] == ["ended: GrpWall=1 minutes of account wall", ""]
 
 
-def test_minutes_to_come_keep_jobs_back_as_on_slurm(slurm: Sandbox, tmp_path: Path) -> None:
-    """GrpTRESRunMins counts what time limits leave to those who run; the first end frees it."""
-    jobs = [Job(account="ahead", cpus=1, seconds=seconds) for seconds in (20, 3)]
-    jobs.append(Job(account="ahead", cpus=2, seconds=3))
-    ids = [job.submit(slurm) for job in jobs]
-    until(lambda: "AssocGrpCPURunMinutes" in slurm.job(ids[1])["Reason"], "nothing keeps it")
-    assert slurm.job(ids[2])["JobState"] == "PENDING"
-    assert slurm.wait(ids[1], 120) == "COMPLETED"
-    assert slurm.job(ids[2])["JobState"] == "PENDING"  # six minutes of four
-    slurm.run(["scancel", str(ids[2])])
-    real = [times(slurm.job(job)) for job in ids[:2]]
-    at = [*(submit_s for submit_s, _, _ in real), real[1][0]]
-    outcomes = replayed(tmp_path, slurm, list(zip(at, jobs, strict=True)))
-    assert outcomes[2].why == "left out"
-    assert outcomes[0].waited_s == 0
-    assert outcomes[1].waited_s == pytest.approx(real[1][1] - real[1][0], abs=5)
-
-
 def test_jobs_give_way_as_on_slurm(slurm: Sandbox, tmp_path: Path) -> None:
     """By QOS: the lower priority goes first and is requeued, the other is cancelled."""
+    fills = Job(cpus=4, seconds=170).submit(slurm)  # what the jobs of `minutes` had
+    until(lambda: slurm.job(fills)["JobState"] == "RUNNING", "half of the node is not free")
     jobs = [
         Job(qos="low", cpus=2, seconds=100),
         Job(qos="mid", cpus=1, seconds=100),
@@ -219,6 +224,7 @@ def test_jobs_give_way_as_on_slurm(slurm: Sandbox, tmp_path: Path) -> None:
         Job(qos="high", cpus=4, seconds=4),
     ]
     found = replayed(tmp_path, slurm, _one_after_the_other(slurm, jobs))
+    slurm.run(["scancel", str(fills)])
     assert [(one.restarts, one.why) for one in found] == [
         (1, ""),
         (0, "gave way to another job: cancelled"),
