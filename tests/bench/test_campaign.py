@@ -4,10 +4,12 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from contrib.bench.campaign import accounting
+from contrib.bench.campaign import accounting, load
 from contrib.bench.campaign.__main__ import chosen
 from contrib.bench.campaign.accounting import Ran
 from contrib.bench.campaign.earlier import read
@@ -15,6 +17,7 @@ from contrib.bench.campaign.faults import FAULTS
 from contrib.bench.campaign.faults.migration import taken_back
 from contrib.bench.campaign.forgotten import all_ended_by_themselves, ends, with_forgotten
 from contrib.bench.campaign.holds import Hold, holds, most_within
+from contrib.bench.campaign.load import GROUP, Load, groups
 from contrib.bench.campaign.measure import Counts
 from contrib.bench.campaign.page import page
 from contrib.bench.campaign.records import Recorded, doubled, lost, told_otherwise
@@ -314,3 +317,47 @@ def test_a_history_is_taken_back_by_one_version(tmp_path: Path) -> None:
     with open_history(path) as history:
         assert schema.pending(schema.applied(history.conn), path) == []
         assert history.conn.execute("SELECT id, cpus FROM runs").fetchall() == [(7, 2)]
+
+
+@pytest.mark.parametrize("count", [0, 1, GROUP, GROUP + 1, 10_000])
+def test_all_are_submitted_in_groups(count: int) -> None:
+    """No group is larger than slurmctld should hold, and none is left out."""
+    sizes = list(groups(count))
+    assert sum(sizes) == count
+    assert max(sizes) <= GROUP
+
+
+def test_only_jobs_that_were_looked_at_are_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the last group's are not: they are there until the end."""
+    cluster = _Queue(forgets=3)
+    monkeypatch.setattr(load, "Crowd", cluster.crowd)
+    monkeypatch.setattr(load, "shapes_of", lambda _: dict.fromkeys(cluster.jobs, "shape"))
+    monkeypatch.setattr(load, "Batch", lambda _: SimpleNamespace(add=_nothing, tend=_nothing))
+    said: list[str] = []
+    loaded = Load(cluster, "none", said.append)  # type: ignore[arg-type]
+    loaded.add(2 * GROUP, 0, longest_s=0.0)
+    ids = [one.job_id for one in loaded.submitted]
+    assert cluster.cancelled == [str(job) for job in ids[:GROUP] if job != 3]
+    assert set(loaded.seen) == set(ids) - {3}
+    assert said[0].startswith("500 of 1,000 submitted")
+
+
+def _nothing(*_: object, **__: object) -> None:
+    pass
+
+
+class _Queue:
+    """A slurmctld that does not tell of one job."""
+
+    def __init__(self, forgets: int) -> None:
+        self.jobs, self.cancelled, self._forgets = set[int](), list[str](), forgets
+        self.slurm = self
+
+    def crowd(self, _: object, count: int, first: int) -> Any:
+        found = [replace(submitted(), job_id=first + n + 1) for n in range(count)]
+        self.jobs |= {one.job_id for one in found if one.job_id} - {self._forgets}
+        crowd = SimpleNamespace(join=lambda: found)
+        return SimpleNamespace(start=lambda: crowd)
+
+    def run(self, words: Sequence[str], *, check: bool) -> None:
+        self.cancelled += words[1:]

@@ -44,7 +44,8 @@ SPEC: Mapping[str, Any] = {
     "hooks": True,
     "lua": True,
     "advisor": True,
-    "slurm_conf": "EnforcePartLimits=ALL",  # a job that fits nowhere is refused at once
+    # A job that fits nowhere is refused at once, and thousands wait, as on a large site.
+    "slurm_conf": "EnforcePartLimits=ALL\nMaxJobCount=200000",
 }
 
 

@@ -4,18 +4,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from random import Random
 
 from contrib.bench.campaign import accounting, records
 from contrib.bench.campaign.accounting import Ran
 from contrib.bench.campaign.cluster import Cluster
-from contrib.bench.campaign.endings import Batch, start_now
+from contrib.bench.campaign.endings import start_now
 from contrib.bench.campaign.faults.fault import Fault, Hurts
 from contrib.bench.campaign.forgotten import all_ended_by_themselves, ends, with_forgotten
+from contrib.bench.campaign.load import Load
 from contrib.bench.campaign.records import Recorded
 from contrib.bench.campaign.row import Row, given_again, row_of
-from contrib.bench.campaign.shapes import Shape, Shapes, advised, learn_shapes, shapes_of
-from contrib.bench.campaign.submissions import Crowd, Submitted
+from contrib.bench.campaign.shapes import Shapes, advised, learn_shapes
 from slurm_ext.core.errors import DlqueueError
 
 HURT_S = 12.0  # a fault lasts at least so long
@@ -44,51 +43,43 @@ class Counts:
 class Measurement:
     """The course of one fault on a cluster that is up."""
 
-    def __init__(self, fault: Fault, cluster: Cluster, counts: Counts) -> None:
-        self._fault, self._cluster, self._counts = fault, cluster, counts
-        self._batch, self._submitted = Batch(cluster), list[Submitted]()
-        self._meanwhile: list[Submitted] = []
-        self._seen: dict[int, Shape] = {}
-        self._random = Random(fault.name)
+    def __init__(
+        self, fault: Fault, cluster: Cluster, counts: Counts, say: Callable[[str], None]
+    ) -> None:
+        self._fault, self._cluster, self._counts, self._say = fault, cluster, counts, say
+        self._load = Load(cluster, fault.name, say)
+        self._batch = self._load.batch
 
-    def row(self, say: Callable[[str], None]) -> Row:
+    def row(self) -> Row:
         """Measure. Raises DlqueueError if the cluster itself cannot be used."""
         shapes = learn_shapes(self._cluster)
         log_before = len(self._cluster.slurmctld_log())
-        say("before")
-        self._load(_BESIDE, longest_s=HURT_S)
-        say("under the fault")
+        self._say("before")
+        self._add(_BESIDE, longest_s=HURT_S)
+        self._say("under the fault")
         with self._fault.broken(self._cluster):
             began_s = time.monotonic()
-            self._meanwhile = self._load(_UNDER, longest_s=HURT_S / 2)
+            self._add(_UNDER, longest_s=HURT_S / 2)
             while time.monotonic() < began_s + HURT_S:
                 self._batch.tend()
                 time.sleep(0.2)
         healed_s = time.monotonic()
-        say("healed")
+        self._say("healed")
         recovery_s = self._recovered(healed_s)
-        say(f"recovered in {recovery_s:.0f} s" if recovery_s is not None else "did not recover")
-        self._load(_BESIDE, longest_s=1.0)
+        self._say(
+            f"recovered in {recovery_s:.0f} s" if recovery_s is not None else "never recovered"
+        )
+        self._add(_BESIDE, longest_s=1.0)
         self._settle()
-        say("ended")
+        self._say("ended")
         return self._judged(shapes, log_before, recovery_s)
 
-    def _load(self, share: float, *, longest_s: float) -> list[Submitted]:
-        """Submit a share of everything, at once, and look at what slurmctld has then."""
-        crowd = Crowd(
-            self._cluster, round(self._counts.submissions * share), len(self._submitted)
-        ).start()
-        self._batch.add(round(self._counts.jobs * share), self._random, longest_s)
-        self._batch.tend()
-        submitted = crowd.join()
-        self._submitted += submitted
-        self._look()
-        return submitted
-
-    def _look(self) -> None:
-        with suppress(DlqueueError, ValueError):  # slurmctld may be what is broken
-            found = shapes_of(self._cluster.slurm)
-            self._seen |= {job: shape for job, shape in found.items() if job not in self._seen}
+    def _add(self, share: float, *, longest_s: float) -> None:
+        """Submit a share of everything, and look at what slurmctld has then."""
+        submissions, jobs = (
+            round(share * count) for count in (self._counts.submissions, self._counts.jobs)
+        )
+        self._load.add(submissions, jobs, longest_s=longest_s)
 
     def _recovered(self, healed_s: float) -> float | None:
         """Seconds until advice is given again and nothing that has ended is without its record."""
@@ -130,7 +121,7 @@ class Measurement:
                 if not self._unended() and tended and self._records_are_whole():
                     break
             time.sleep(1.0)
-        self._look()
+        self._load.look()
         time.sleep(3.0)
 
     def _unended(self) -> list[str]:
@@ -146,7 +137,7 @@ class Measurement:
     def _judged(self, shapes: Shapes, log_before: int, recovery_s: float | None) -> Row:
         slurm, log = self._cluster.slurm, self._cluster.slurmctld_log()
         rows = records.recorded(slurm)
-        everything = [*self._submitted, *self._batch.submitted]
+        everything = [*self._load.submitted, *self._batch.submitted]
         return row_of(
             self._fault.name,
             everything,
@@ -156,7 +147,7 @@ class Measurement:
             decided_twice=records.decided_twice(slurm),
             aside=records.set_aside(slurm),
             drained=accounting.drained(slurm, log, forgets=self._fault.no_slurm),
-            changed=shapes.wrong(everything, self._seen, given_again(everything)),
+            changed=shapes.wrong(everything, self._load.seen, given_again(everything)),
             log=log[log_before:],
             deadline_s=slurm.settings.get("advisor.deadline_ms", 50) / 1000,
             breaker_s=slurm.settings.get("advisor.breaker_s", 30),

@@ -26,7 +26,7 @@ def measured(fault: Fault, counts: Counts, state: State, logs: Path | None) -> N
             cluster(folder, fault.needs, fault.settings) as running,
             fault.prepared(running),
         ):
-            row = Measurement(fault, running, counts).row(say)
+            row = Measurement(fault, running, counts, say).row()
             if logs is not None and not row.held:
                 shutil.copytree(running.slurm.path("log"), logs / fault.name, dirs_exist_ok=True)
     state.keep(row, commit=measured_at, load=load, seconds=time.monotonic() - began_s)
