@@ -319,6 +319,17 @@ def test_a_history_is_taken_back_by_one_version(tmp_path: Path) -> None:
         assert history.conn.execute("SELECT id, cpus FROM runs").fetchall() == [(7, 2)]
 
 
+def test_what_the_machine_cannot_have_is_named_until_it_is_measured() -> None:
+    """With the reason; a row that was measured, here or elsewhere, is enough."""
+    here = replace(FAULTS[0], missing=lambda: "")
+    fault = replace(FAULTS[0], what="cgroup v2", missing=lambda: "slurmd ends")
+    unmeasured = page([fault], {}, {})
+    assert unmeasured.endswith("## Not measured here\n\n- cgroup v2: slurmd ends\n")
+    measured = page([fault], {"none": judged()}, {"none": KEPT})
+    for told in (measured, page([fault], {}, {}, read(measured)), page([here], {}, {})):
+        assert "Not measured" not in told
+
+
 @pytest.mark.parametrize("count", [0, 1, GROUP, GROUP + 1, 10_000])
 def test_all_are_submitted_in_groups(count: int) -> None:
     """No group is larger than slurmctld should hold, and none is left out."""

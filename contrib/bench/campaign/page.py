@@ -38,7 +38,8 @@ def page(
 ) -> str:
     """The page: how it was measured, the table, and what each row that missed names.
 
-    A fault without a row has the one that the page had `before`.
+    A fault without a row has the one that the page had `before`; what this machine cannot have is
+    named with the reason.
     """
     table = [_of(fault, rows, kept, before) for fault in faults]
     missed = [_missed(fault.name, rows, before) for fault in faults]
@@ -56,7 +57,10 @@ def page(
         f"| {' | '.join(_HEAD)} |",
         f"|{'---|' * len(_HEAD)}",
     ]
-    return "\n".join([*lines, *filter(None, table), *_list(list(filter(None, missed))), ""])
+    unmeasured = [fault for fault, line in zip(faults, table, strict=True) if not line]
+    absent = [f"- {fault.what}: {why}" for fault in unmeasured if (why := fault.missing())]
+    lists = (*_list("Not measured here", absent), *_list("Missed", [*filter(None, missed)]))
+    return "\n".join([*lines, *filter(None, table), *lists, ""])
 
 
 def _of(fault: Fault, rows: Mapping[str, Row], kept: Mapping[str, Any], before: Earlier) -> str:
@@ -99,8 +103,8 @@ def _missed(name: str, rows: Mapping[str, Row], before: Earlier) -> str:
     return "" if rows[name].held else f"- {name}: {_harm(rows[name])}"
 
 
-def _list(missed: Sequence[str]) -> list[str]:
-    return ["", "## Missed", "", *missed] if missed else []
+def _list(title: str, lines: Sequence[str]) -> list[str]:
+    return ["", f"## {title}", "", *lines] if lines else []
 
 
 def _harm(row: Row) -> str:

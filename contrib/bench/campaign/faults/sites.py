@@ -1,4 +1,4 @@
-"""Sites where root is nobody, users fill what is theirs, or Slurm knows no cgroups."""
+"""Sites where root is nobody, users fill what is theirs, or Slurm knows no cgroups, or others."""
 
 import subprocess
 from collections.abc import Iterator
@@ -64,6 +64,21 @@ def _fill(run: Path) -> None:
             )
 
 
+def _no_cgroup_v2() -> str:
+    """Say why Slurm cannot have cgroup v2 here, whatever a private mount shows.
+
+    slurmd reads /proc/self/cgroup, which has a line for each hierarchy of the kernel; one of v1
+    keeps its controllers from v2, too.
+    """
+    hierarchies = Path("/proc/self/cgroup").read_text().splitlines()
+    if len(hierarchies) > 1:
+        return (
+            f"slurmd ends with 'Hybrid mode is not supported': this kernel has {len(hierarchies)} "
+            "hierarchies, and /proc/self/cgroup names them in a private mount, too"
+        )
+    return "the sandbox has cgroup v1 alone"
+
+
 _NO_CGROUPS: dict[str, Any] = {
     "cgroup": False,
     "slurm_conf": f"{SPEC['slurm_conf']}\nJobAcctGatherParams=OverMemoryKill",
@@ -72,4 +87,5 @@ FAULTS = (
     on_records("root_squashed", "root has no power over users' files", _squashed),
     on_records("users_fill", "users fill their run folders", _filled, prepared=small_spools),
     on_records("no_cgroups", "Slurm has no cgroups", nothing, needs=_NO_CGROUPS),
+    on_records("cgroup_v2", "Slurm has cgroup v2", nothing, missing=_no_cgroup_v2),
 )
