@@ -15,6 +15,7 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from slurm_ext.advisor.service.service import serve
+    from slurm_ext.core.errors import AdvisorError
     from slurm_ext.core.logs import set_up
     from slurm_ext.core.settings.document import load
 
@@ -23,5 +24,11 @@ def run(args: argparse.Namespace) -> int:
         config = Path(os.environ["DLQUEUE_CONFIG"])
     settings = load(config)
     set_up(settings["log.format"])
-    serve(settings, config)
+    try:
+        serve(settings, config)
+    except AdvisorError as error:
+        if os.geteuid() == 0 or os.access(settings.state_dir, os.W_OK):
+            raise
+        how = "a site's advisor is root's to start; `dlqueue run` needs none"
+        raise AdvisorError(f"{error}; {how}") from None
     return 0

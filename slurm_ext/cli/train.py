@@ -32,13 +32,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train once; 0 whether or not the new model was promoted."""
-    from slurm_ext.core.settings.document import load
+    from slurm_ext.cli.common.settings import load_for_history
     from slurm_ext.core.successes import TRAINING, mark_success
 
     for module, name in (("torch", "PyTorch"), ("lightgbm", "LightGBM")):
         if find_spec(module) is None:
             raise Extra("train").lacks(name)
-    state = load(args.config).state_dir
+    state = load_for_history(args.config).state_dir
     verdicts = train_all(state, args.seed)
     mark_success(state, TRAINING)
     if args.json:

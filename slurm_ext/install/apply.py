@@ -33,6 +33,8 @@ def apply(plan: InstallPlan, place: InstallRoot, before: InstallRecord) -> None:
                 raise
             where = error.filename or place.etc
             why = f"{error.strerror or error}; everything is as it was before"
+            if isinstance(error, PermissionError) and os.geteuid() != 0:
+                why += ": only root can change a site's files (sudo dlqueue ...)"
             raise InputError(str(where), why) from None
 
 

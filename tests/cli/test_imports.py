@@ -135,11 +135,11 @@ def test_run_brings_next_to_nothing_along(tmp_path: Path) -> None:
 
 
 def test_run_starts_the_program_before_it_imports_for_its_end(tmp_path: Path) -> None:
-    """What cannot be started shows what came before, and what removes its folder."""
+    """What cannot be started shows what came before, what says why and what removes its folder."""
     brought(tmp_path, "run", "/nowhere/train", status=127)  # makes the folder and its settings
     found = brought(tmp_path, "run", "/nowhere/train", status=127)
     removal = {"slurm_ext.node.common.removal", "slurm_ext.node.common.files"}
-    assert ours(found) == BEFORE_A_PROGRAM | removal
+    assert ours(found) == BEFORE_A_PROGRAM | removal | {"slurm_ext.cli.common.not_started"}
     assert not found & {*HEAVY, "json", "re"}
 
 

@@ -13,13 +13,27 @@ def load_for_history(path: Path | None) -> Settings:
     Commands that serve, act or install never read a user's own file: they are the site's.
     """
     own = own_settings_path()
-    named = path is not None or "DLQUEUE_CONFIG" in os.environ
-    siteless = (
-        not named and not DEFAULT_PATH.exists() and not drop_ins(DEFAULT_PATH.with_suffix(".d"))
-    )
-    settings = load(own if siteless and os.access(own, os.R_OK) else path)
+    if path is None and siteless():
+        if not os.access(own, os.R_OK):
+            return _before_the_first_run(own)
+        path = own
+    settings = load(path)
     if settings.source == str(own):
         from slurm_ext.advisor.own_runs.own_history import take_in
 
         take_in(settings.state_dir)
     return settings
+
+
+def siteless() -> bool:
+    """True if neither the environment nor /etc names a site's settings."""
+    named = "DLQUEUE_CONFIG" in os.environ
+    return not named and not DEFAULT_PATH.exists() and not drop_ins(DEFAULT_PATH.with_suffix(".d"))
+
+
+def _before_the_first_run(own: Path) -> Settings:
+    """A site's defaults where its advisor keeps a history here, else those of the own folder."""
+    site = load(None)
+    if site.state_dir.exists():
+        return site
+    return Settings(site.source, {"paths.state_dir": str(own.parent)})

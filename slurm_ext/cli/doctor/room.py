@@ -5,11 +5,24 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding
+from slurm_ext.cli.common.settings import siteless
+from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.own import own_folder
 
 LEAST_BYTES = 64 * 2**20
 LEAST_FILES = 1000
 _FULL = "records wait or are dropped: make room"
+
+
+def own_runs(settings: Settings) -> Iterator[Finding]:
+    """Where no site is set up, what `dlqueue run` needs: a folder of this user's own."""
+    if settings.source != Settings().source or not siteless():
+        return
+    folder = Path(own_folder())
+    there = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
+    advice = f"it measures nothing: {there} cannot be written; set XDG_STATE_HOME"
+    yield judged("dlqueue run", os.access(there, os.W_OK), f"keeps its runs in {folder}", advice)
 
 
 def room(name: str, folder: Path) -> Iterator[Finding]:

@@ -93,7 +93,7 @@ def _export(settings: "Settings", args: argparse.Namespace) -> int:
         with open_history(path, busy_timeout_ms=wait_ms, read_only=True) as history:
             return _written(history, args)
     except NoHistoryError as error:
-        raise NoHistoryError(f"{error}; export reads the file, on the advisor's machine") from None
+        raise NoHistoryError(f"{error}; a site's is exported on the advisor's machine") from None
 
 
 def _written(history: "History", args: argparse.Namespace) -> int:

@@ -58,7 +58,8 @@ def _whose(path: Path) -> None:
     if path.exists():
         return
     if not path.parent.is_dir():
-        raise MissingError(f"{path.parent} is not there", "install dlqueue, or start its advisor")
+        how = "start the advisor once, or `dlqueue run` a program for a history of your own"
+        raise MissingError(f"{path.parent} is not there", how)
     if path.parent.stat().st_uid != os.getuid():
         raise MissingError(f"{path} is not there yet", "start the advisor once: it sets it up")
 

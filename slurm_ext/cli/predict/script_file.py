@@ -63,7 +63,7 @@ def _text(script: str) -> str:
         with open(script, "rb") as file:  # noqa: PTH123 (pathlib is not needed for anything else)
             raw = file.read(MAX_SCRIPT_BYTES + 1)
     except OSError as error:
-        raise InputError(script, f"cannot be read: {error.strerror}") from None
+        raise InputError(script, f"cannot be read: {error.strerror}{_if_program(script)}") from None
     except ValueError as error:
         raise InputError(repr(script), f"cannot be read: {error}") from None
     if len(raw) > MAX_SCRIPT_BYTES:
@@ -75,3 +75,12 @@ def _text(script: str) -> str:
             script, "has DOS line breaks, which sbatch refuses: sed -i 's/\\r$//' takes them out"
         )
     return raw.decode("utf-8", "surrogateescape")
+
+
+def _if_program(name: str) -> str:
+    """What to do with a program, where a batch script was to be named; "" for anything else."""
+    import shutil
+
+    if "/" in name or shutil.which(name) is None:
+        return ""
+    return f"; it is a program: `dlqueue run {name} ...` measures one, predict takes a batch script"

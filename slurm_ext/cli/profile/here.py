@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 
+from slurm_ext.cli.common.not_started import why_not_started
 from slurm_ext.cli.profile.run_folder import (
     ProfileLimits,
     ProfileRun,
@@ -56,7 +57,8 @@ def run(argv: list[str], limits: ProfileLimits) -> ProfileRun:
             try:
                 child = Child(argv, env)
             except OSError as error:
-                raise InputError(argv[0], f"cannot be started: {error.strerror}") from None
+                why = why_not_started("profile --", argv[0], error)
+                raise InputError(argv[0], f"cannot be started: {why}") from None
             with _limited(limits.whole_s, folder, late):
                 status = child.wait()
         _end_all(folder, 0.0)

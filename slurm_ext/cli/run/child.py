@@ -109,6 +109,8 @@ def leave_as(status: int) -> int:
 
 
 def not_started(name: str, error: OSError) -> int:
-    """Say why, as a shell would; the status is a shell's."""
-    print(f"dlqueue run: {name}: {error.strerror}", file=sys.stderr)
+    """Say why, and what to type instead; the status is a shell's."""
+    from slurm_ext.cli.common.not_started import why_not_started
+
+    print(f"dlqueue run: {name}: {why_not_started('run', name, error)}", file=sys.stderr)
     return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from slurm_ext.core.errors import HistoryError, NoHistoryError
+from slurm_ext.core.settings.own import own_folder
 
 APPLICATION_ID = 0x646C7175  # "dlqu" in the file's header
 _SMALLEST_PAGE = 512
@@ -38,8 +39,7 @@ def check_size(path: Path) -> None:
     try:
         info = path.stat()
     except FileNotFoundError:
-        how = "`dlqueue serve` creates it, `dlqueue run` one of your own"
-        raise NoHistoryError(f"{path} does not exist yet; {how}") from None
+        raise NoHistoryError(f"{path} does not exist yet; {_creator(path)}") from None
     except OSError as error:
         raise HistoryError(f"{path} cannot be reached: {error.strerror}") from None
     if not stat.S_ISREG(info.st_mode):
@@ -48,6 +48,13 @@ def check_size(path: Path) -> None:
         raise HistoryError(f"{path} is not for this user; root, its owner and group may read it")
     if 0 < info.st_size < _SMALLEST_PAGE:
         raise HistoryError(f"{path} is truncated; move it away with its -wal and restore a backup")
+
+
+def _creator(path: Path) -> str:
+    """What makes this history: a site's advisor, or a first run of the user's own."""
+    if str(path.parent) == own_folder():
+        return "your first `dlqueue run python train.py` creates it"
+    return "`dlqueue serve` creates it, `dlqueue run` one of your own"
 
 
 def check_ours(conn: sqlite3.Connection, path: Path) -> None:

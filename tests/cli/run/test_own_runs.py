@@ -276,3 +276,35 @@ def test_what_serves_or_acts_does_not_read_a_users_own_settings(
     own = Path(folder())
     assert load_for_history(None).state_dir == own
     assert load().state_dir != own
+
+
+@pytest.mark.parametrize(
+    "words", [["jobs"], ["explain", "1"], ["history", "ls"], ["history", "export"], ["report"]]
+)
+def test_before_a_first_run_the_answer_is_to_run_something(home: Home, words: list[str]) -> None:
+    """Without a site, a place that only root can write is no answer."""
+    done = home.dlqueue(*words)
+    assert done.returncode == 1
+    assert "your first `dlqueue run python train.py` creates it" in done.stderr
+    assert str(home.state) in done.stderr
+    assert "/var/lib" not in done.stderr
+
+
+def test_training_takes_the_users_own_history(home: Home) -> None:
+    """Models are fitted to the runs that `predict` and `explain` know, and kept beside them."""
+    assert "your first `dlqueue run" in home.dlqueue("train").stderr
+    home.dlqueue("run", "--quiet", "true")
+    done = home.dlqueue("train")
+    assert (done.returncode, "too few" in done.stdout) == (0, True), done.stderr
+    assert (home.state / "dlqueue" / ".training-succeeded").exists()
+
+
+def test_doctor_says_where_the_runs_are_kept(home: Home) -> None:
+    """A user without a site learns that nothing else is needed; one without a folder, what is."""
+
+    def finding() -> dict[str, str]:
+        findings: Any = home.document("doctor")["findings"]
+        return next(each for each in findings if each["name"] == "dlqueue run")
+
+    assert finding()["status"] == "ok"
+    assert str(home.state / "dlqueue") in finding()["seen"]
