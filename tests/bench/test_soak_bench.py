@@ -93,9 +93,9 @@ def test_the_plot_names_every_figure_that_rows_have(tmp_path: Path) -> None:
     path = tmp_path / "soak.svg"
     plot(_rows(writer_mib=lambda n: 50 + n, submit_p50_ms=lambda _: 1.5), path)
     drawn = path.read_text()
-    assert all(f"<!-- {title} -->" in drawn for title, _, _ in PANELS)
-    assert "<!-- history writer -->" in drawn
-    assert "<!-- training -->" not in drawn
+    assert all(f">{title}</text>" in drawn for title, _, _ in PANELS)
+    assert ">history writer</text>" in drawn
+    assert ">training</text>" not in drawn
 
 
 @pytest.mark.parametrize("line", ["1", "nothing"])

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -44,7 +45,8 @@ def plot(rows: Sequence[Row], path: Path) -> None:
         at.set_yscale("symlog" if title in _RATIOS else "linear")
         at.set_ylim(bottom=0)
     figure.supxlabel("minutes")
-    figure.savefig(path, format="svg", metadata={"Date": None})
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "soak"}):
+        figure.savefig(path, format="svg", metadata={"Date": None})
 
 
 def _panel(at: Axes, rows: Sequence[Row], names: Mapping[str, str]) -> None:
