@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "slurm_ext" / "probe" / "site"
+QUICKLY = ("-m", "tests.probe.quickly")  # starts one of our own programs, which all import torch
 
 
 Environment = Callable[..., dict[str, str]]
@@ -41,8 +42,9 @@ def _environment(run_dir: Path | None, **extra: str) -> dict[str, str]:
 def _python(
     args: Sequence[str], env: dict[str, str], executable: str = sys.executable
 ) -> subprocess.CompletedProcess[str]:
+    ours = list(args[:1]) == ["-m"] and args[1].startswith("tests.probe.")
     return subprocess.run(
-        [executable, *args],
+        [executable, *((*QUICKLY, *args[1:]) if ours else args)],
         env=env,
         cwd=ROOT,  # scenarios are started by `-m tests.probe.NAME`
         capture_output=True,

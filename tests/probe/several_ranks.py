@@ -8,10 +8,10 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from tests.probe.conftest import ROOT
+from tests.probe.conftest import QUICKLY, ROOT
 
 LIMIT_S = 300
-FORKED = ("-W", "ignore", "-m", "tests.probe.forked_ranks")
+FORKED = ("-W", "ignore", *QUICKLY, "tests.probe.forked_ranks")
 
 
 def ran_ranks(module: str, word: Any, env: dict[str, str], count: int = 2) -> None:
