@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from contrib.bench.soak.looks import ROWS, read_rows, soaked
+from contrib.bench.soak.page import write_page
 from contrib.bench.soak.plots import PANELS, plot
 from contrib.bench.soak.slopes import LEAST, findings, rising, slope
 from slurm_ext.core.errors import UsageError
@@ -55,6 +56,19 @@ def test_journals_have_a_bound() -> None:
     """They grow until a new one is begun; old ones that stay are a finding."""
     assert not findings(_rows(journal_mib=lambda n: n))["journal_mib"]["grows"]
     assert findings(_rows(journal_mib=lambda n: 3 * n))["journal_mib"]["grows"]
+
+
+def test_the_page_tells_each_figure_with_its_verdict(tmp_path: Path) -> None:
+    """What grows in bold; what follows the rate without a verdict; the plot beside it."""
+    rows = [{**row, "rate": 10.0} for row in _rows(writer_fds=lambda n: 10 + n)]
+    path = tmp_path / "soak.md"
+    write_page(path, rows, findings(rows), load=1.0, commit="abc")
+    told = path.read_text()
+    assert "**5,900 records in 10 minutes**,\n10 a second" in told
+    assert "| rate | 10 | 10 | 10 | 10 |  |" in told
+    assert "| writer fds | 10 | 39.5 | 69 | 69 | **grows** |" in told
+    assert "(soak.svg)" in told
+    assert (tmp_path / "soak.svg").exists()
 
 
 def test_too_few_rows_are_no_verdict() -> None:

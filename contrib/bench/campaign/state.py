@@ -1,7 +1,6 @@
 """Rows measured so far, in a file, so that a campaign goes on where it was stopped."""
 
 import json
-import subprocess
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from contrib.bench.campaign.row import Row
 from slurm_ext.core.errors import InputError
 
 _BESIDE = ("commit", "load", "took_s")  # of how a row was measured
-ROOT = Path(__file__).parents[3]
 
 
 class State:
@@ -48,15 +46,3 @@ class State:
         if kept is None:
             return None
         return Row(**{name: value for name, value in kept.items() if name not in _BESIDE})
-
-
-def commit() -> str:
-    """The commit of the tree, with a + where it was changed since."""
-    head = git("rev-parse", "--short", "HEAD")
-    return head + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
-
-
-def git(*words: str) -> str:
-    """Output of a git command in the tree; empty if it fails."""
-    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip()

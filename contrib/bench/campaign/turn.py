@@ -11,7 +11,8 @@ from pathlib import Path
 from contrib.bench.campaign.cluster import cluster
 from contrib.bench.campaign.faults.fault import Fault
 from contrib.bench.campaign.measure import Counts, Measurement
-from contrib.bench.campaign.state import State, commit
+from contrib.bench.campaign.state import State
+from contrib.bench.common.tree import commit
 
 
 def measured(fault: Fault, counts: Counts, state: State, logs: Path | None) -> None:

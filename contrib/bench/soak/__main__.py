@@ -6,8 +6,8 @@ writer enters them and starts trainings; the advisor refreshes. Every `--every` 
 written to STATE/rows.jsonl: memory and descriptors of each process, cores that it kept busy and the
 share of time in which it waited for one, size of history and journals, records and their rate, the
 share of time in which a full spool held the feed back, what a submission waits. `--state` keeps it
-all: the next start goes on where the last one stopped. `--plot FILE` draws all rows as SVG. There
-is no Slurm: what squeue would say is not part of it.
+all: the next start goes on where the last one stopped. `--page FILE` writes all rows as Markdown,
+with a plot beside it. There is no Slurm: what squeue would say is not part of it.
 """
 
 import argparse
@@ -19,8 +19,9 @@ from pathlib import Path
 from statistics import median
 
 from contrib.bench.common.program import Result, at_least, at_most, options, row, run
+from contrib.bench.common.tree import commit
 from contrib.bench.soak.looks import soaked
-from contrib.bench.soak.plots import plot
+from contrib.bench.soak.page import write_page
 from contrib.bench.soak.slopes import findings
 from slurm_ext.core.errors import UsageError
 
@@ -40,9 +41,9 @@ def result(args: argparse.Namespace) -> Result:
         rows = soaked(folder, 3600 * hours, args.every, say=not args.json)
     if not rows:
         raise UsageError(f"--hours {hours:g}: too short for a row, every {args.every:g} s")
-    if args.plot is not None:
-        plot(rows, args.plot)
     verdicts = findings(rows)
+    if args.page is not None:
+        write_page(args.page, rows, verdicts, load=load, commit=commit())
     figures = {"load": load, "rows": len(rows), "first": rows[0], "last": rows[-1]}
     figures |= {"verdicts": verdicts, "rate": median([one["rate"] for one in rows])}
     growing = sorted(name for name, one in verdicts.items() if one["grows"])
@@ -69,7 +70,7 @@ def main() -> None:
     parser.add_argument("--hours", type=float, help=f"of this start ({HOURS:g})")
     parser.add_argument("--every", type=float, default=10.0, help="seconds between rows (10)")
     parser.add_argument("--state", type=Path, help="keep everything there, and go on from it")
-    parser.add_argument("--plot", type=Path, help="SVG of all rows")
+    parser.add_argument("--page", type=Path, help="Markdown of all rows, its plot beside it")
     run(parser, result, lambda _: None)
 
 

@@ -9,7 +9,7 @@ from contrib.bench.campaign.cluster import Cluster
 from contrib.bench.campaign.faults.advisor import advisor_with
 from contrib.bench.campaign.faults.fault import Fault
 from contrib.bench.campaign.faults.hooks import replaced
-from contrib.bench.campaign.state import ROOT, git
+from contrib.bench.common.tree import ROOT, git
 
 _PACKAGE = "slurm_ext"
 _HOOKS = ("prolog", "task_prolog", "epilog")
