@@ -1,6 +1,7 @@
 # What README and CONTRIBUTING name, and what that needs.
-# Test files are dealt out to so many processes: on two cores three, as every other one waits (tests/order.py).
-WORKERS = 3
+# Test files are dealt out to so many processes: on two cores five, as tests wait for three quarters of their time, for
+# Slurm and for their own clocks (tests/order.py).
+WORKERS = 5
 PYTEST = .venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo docs test test-journeys test-long suite setup check style types matrix matrix-full matrix-part mutants deb rpm wheelhouse dist clean
