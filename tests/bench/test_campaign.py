@@ -1,5 +1,6 @@
 """What the fault campaign counts, and that it goes on where it was stopped."""
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from contrib.bench.campaign import accounting, load
 from contrib.bench.campaign.__main__ import chosen
 from contrib.bench.campaign.accounting import Ran
 from contrib.bench.campaign.earlier import read
+from contrib.bench.campaign.endings import ENDINGS, Batch
 from contrib.bench.campaign.faults import FAULTS
 from contrib.bench.campaign.faults.migration import taken_back
 from contrib.bench.campaign.forgotten import all_ended_by_themselves, ends, with_forgotten
@@ -367,8 +369,27 @@ class _Queue:
     def crowd(self, _: object, count: int, first: int) -> Any:
         found = [replace(submitted(), job_id=first + n + 1) for n in range(count)]
         self.jobs |= {one.job_id for one in found if one.job_id} - {self._forgets}
-        crowd = SimpleNamespace(join=lambda: found)
+        crowd = SimpleNamespace(join=lambda _: found)
         return SimpleNamespace(start=lambda: crowd)
 
     def run(self, words: Sequence[str], *, check: bool) -> None:
         self.cancelled += words[1:]
+
+
+def test_a_job_whose_time_was_up_by_itself_is_not_waited_for(tmp_path: Path) -> None:
+    """Slurm would refuse to cut it short, again and again."""
+    commands: list[str] = []
+    batch = Batch(_cluster_of(tmp_path, {"JobState": "TIMEOUT"}, commands))
+    ending = next(one for one in ENDINGS if one.name == "runs out of time")
+    batch.waits(7, ending)
+    begun = tmp_path / "begun" / "7"
+    begun.write_text("0\n")
+    os.utime(begun, (0, 0))
+    assert batch.tend()
+    assert commands == []
+
+
+def _cluster_of(folder: Path, job: dict[str, str], commands: list[str]) -> Any:
+    """A cluster in `folder` whose every job is `job`."""
+    slurm = SimpleNamespace(path=folder.joinpath, job=lambda _: job, run=commands.extend)
+    return SimpleNamespace(slurm=slurm)

@@ -66,7 +66,11 @@ class Batch:
             one = submit(self._cluster, self.kind(ending, nap), USERS[number % len(USERS)])
             self.submitted.append(one)
             if one.job_id and ending.done:
-                self._waiting[one.job_id] = ending.done
+                self.waits(one.job_id, ending)
+
+    def waits(self, job_id: int, ending: Ending) -> None:
+        """Do what this ending's user does, once the job has begun."""
+        self._waiting[job_id] = ending.done
 
     def kind(self, ending: Ending, nap: float = 0.0) -> Kind:
         """The submission of such a job."""
@@ -99,15 +103,22 @@ class Batch:
         if begun.exists():
             if time.time() - begun.stat().st_mtime < SAME_S:
                 return
-            starts = self._starts(job_id)
-            self._cluster.slurm.run([word.format(job=job_id) for word in done])
-            if done == _REQUEUE:
-                self._again.add(job_id)
-            else:
-                self._acted[job_id] = done, starts
-        elif self._cluster.slurm.job(job_id).get("JobState", "PENDING") not in ENDED_STATES:
+            if not self._ended(job_id):  # its time may be up by itself, while many submit
+                self._act(job_id, done)
+        elif not self._ended(job_id):
             return
         del self._waiting[job_id]
+
+    def _act(self, job_id: int, done: tuple[str, ...]) -> None:
+        starts = self._starts(job_id)
+        self._cluster.slurm.run([word.format(job=job_id) for word in done])
+        if done == _REQUEUE:
+            self._again.add(job_id)
+        else:
+            self._acted[job_id] = done, starts
+
+    def _ended(self, job_id: int) -> bool:
+        return self._cluster.slurm.job(job_id).get("JobState", "PENDING") in ENDED_STATES
 
     def _starts(self, job_id: int) -> int:
         """Count the starts of a job."""

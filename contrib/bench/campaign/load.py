@@ -33,8 +33,7 @@ class Load:
             crowd = Crowd(self._cluster, size, len(self.submitted)).start()
             if done == 0:
                 self.batch.add(jobs, self._random, longest_s)
-            self.batch.tend()
-            group = crowd.join()
+            group = crowd.join(self.batch.tend)
             self.submitted += group
             self.look()
             done += size

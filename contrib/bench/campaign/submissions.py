@@ -1,7 +1,7 @@
 """Submissions as users make them, and what became of each."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from random import Random
@@ -14,6 +14,7 @@ from slurm_ext.core.errors import SlurmError
 _TRUE = "#!/bin/sh\ntrue\n"
 _LONG = "#!/bin/sh\n" + "# padding\n" * 20_000 + "true\n"
 SBATCH_S = 60.0
+MEANWHILE_S = 1.0
 OPTED_OUT = "opted out"
 HETEROGENEOUS = "heterogeneous"  # of two parts
 
@@ -105,10 +106,12 @@ class Crowd:
             thread.start()
         return self
 
-    def join(self) -> list[Submitted]:
-        """Wait until everybody is done; all submissions."""
-        for thread in self._threads:
-            thread.join()
+    def join(self, meanwhile: Callable[[], object]) -> list[Submitted]:
+        """Wait until everybody is done, and do something `meanwhile`; all submissions."""
+        while any(thread.is_alive() for thread in self._threads):
+            meanwhile()
+            for thread in self._threads:
+                thread.join(MEANWHILE_S / len(self._threads))
         return self.submitted
 
     def _submit(self, user: str, count: int, random: Random) -> None:
