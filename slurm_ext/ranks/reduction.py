@@ -1,4 +1,4 @@
-"""Gradients of several ranks a GPU over torch.distributed: leaders reduce, the others share memory.
+"""Gradients of several ranks a GPU over torch.distributed: neighbours share memory, leaders reduce.
 
 two = TwoLevelReduction(ranks_per_gpu)       # after init_process_group("gloo"), on every rank
 model.register_comm_hook(two, mean_hook)         # model: DistributedDataParallel over that group
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import torch
     from torch._C._distributed_c10d import GradBucket  # DistributedDataParallel hands it over
     from torch.distributed import ProcessGroup
+
+    from slurm_ext.ranks.shared import SharedMemory
 
 
 class TwoLevelReduction:
@@ -33,9 +35,45 @@ class TwoLevelReduction:
         groups = [dist.new_group(list(range(g, g + ranks_per_gpu)), backend="gloo") for g in firsts]
         self.neighbours: ProcessGroup = groups[rank // ranks_per_gpu]
         self.leaders: ProcessGroup = dist.new_group(list(firsts), backend=_leaders_backend())
+        self.gpus = len(firsts)
+        self._shared: SharedMemory | None = None
+        self._shares = ranks_per_gpu > 1
 
     def sum_(self, values: torch.Tensor) -> torch.Tensor:
         """`values` (any shape) becomes the sum over all ranks, in place; returns it."""
+        shared = self._memory_for(values)
+        if shared is None:
+            return self._over_gloo(values)
+        import torch
+
+        flat = values.contiguous().view(-1)
+        for part in torch.split(flat, shared.region_bytes // values.element_size()):
+            shared.sum_(part)
+            if self.gpus > 1:
+                self._reduce_leaders(part)
+                shared.tell_(part)
+        return (
+            values if flat.data_ptr() == values.data_ptr() else values.copy_(flat.view_as(values))
+        )
+
+    def _memory_for(self, values: torch.Tensor) -> SharedMemory | None:
+        """The neighbours' memory, made anew for larger values; None where they cannot share any."""
+        from slurm_ext.ranks.shared import MOST_BYTES, shared_memory
+
+        size = values.numel() * values.element_size()
+        enough = self._shared.region_bytes if self._shared else 0
+        if self._shares and enough < min(size, MOST_BYTES):
+            self._shared = shared_memory(values.device, size, self.neighbours)
+            self._shares = self._shared is not None
+        return self._shared
+
+    def _reduce_leaders(self, values: torch.Tensor) -> None:
+        import torch.distributed as dist
+
+        if self.leads:
+            dist.all_reduce(values, group=self.leaders)
+
+    def _over_gloo(self, values: torch.Tensor) -> torch.Tensor:
         import torch.distributed as dist
 
         # Gloo adds in the host's memory; a GPU's values take the way over it.
