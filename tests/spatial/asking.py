@@ -5,7 +5,6 @@ python -m tests.spatial.asking RANKS MODULE FOLDER forks the ranks, joined by gl
 of all ranks' answers comes back.
 """
 
-import importlib
 import json
 import multiprocessing
 import os
@@ -15,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.spatial.world import ROOT
+from tests.spatial.world import ROOT, imported
 
 HANGS = {"hangs": True}
 PATIENCE_S = 60.0
@@ -63,7 +62,7 @@ class Ranks:
 
 def main() -> None:
     """Fork the ranks, and hand questions and answers on."""
-    count, module, folder = int(sys.argv[1]), importlib.import_module(sys.argv[2]), sys.argv[3]
+    count, module, folder = int(sys.argv[1]), imported(sys.argv[2]), sys.argv[3]
     fork = multiprocessing.get_context("fork")
     pipes = [fork.Pipe() for _ in range(count)]
     about = [(rank, count, folder, module, there) for rank, (_, there) in enumerate(pipes)]

@@ -4,6 +4,7 @@ python -m tests.spatial.world RANKS MODULE FOLDER runs every function of MODULE 
 with `case_` on all ranks, one after the other, and writes what each returned on each rank.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -32,7 +33,7 @@ def results_of(module: str, ranks: int, folder: Path) -> Results:
 def main() -> int:
     """Fork the ranks and wait for them."""
     ranks, module, folder = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
-    cases = vars(importlib.import_module(module))
+    cases = vars(imported(module))
     children = []
     for rank in range(ranks):
         pid = os.fork()
@@ -40,6 +41,20 @@ def main() -> int:
             os._exit(_rank(rank, ranks, cases, folder))
         children.append(pid)
     return max(os.waitpid(pid, 0)[1] != 0 for pid in children)
+
+
+def imported(module: str) -> Any:
+    """The module, with all that its ranks would import, each by itself, once they are forked.
+
+    Python's garbage collector does not look at it, neither here nor in any of the ranks.
+    """
+    gc.disable()
+    from tests.probe.in_children import import_all_of_torch
+
+    found = importlib.import_module(module)
+    import_all_of_torch()  # and collects again
+    gc.freeze()
+    return found
 
 
 def _rank(rank: int, ranks: int, cases: dict[str, Callable[[Path], Any]], folder: Path) -> int:
