@@ -88,10 +88,10 @@ def summary(name: str, seconds: Column) -> dict[str, float]:
     """Mean and quantiles of a column."""
     if not len(seconds):
         return {}
-    found = {f"{name}_mean_s": float(seconds.mean())}
+    figures = {f"{name}_mean_s": float(seconds.mean())}
     for word, quantile in QUANTILES.items():
-        found[f"{name}_{word}_s"] = float(np.percentile(seconds, quantile))
-    return found
+        figures[f"{name}_{word}_s"] = float(np.percentile(seconds, quantile))
+    return figures
 
 
 def distribution(seconds: Column, points: int) -> tuple[Column, Column]:

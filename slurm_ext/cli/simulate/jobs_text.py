@@ -119,10 +119,10 @@ class JobsReplayed:
 
     def _losses(self, result: ReplayResult) -> Iterator[str]:
         """Jobs that did not complete, by why, and the work that was lost with them."""
-        found = defaultdict[str, list[str]](list)
+        jobs_of = defaultdict[str, list[str]](list)
         for place, why in sorted(result.unfinished.items()):
-            found[why].append(self.jobs[place])
-        for why, jobs in found.items():
+            jobs_of[why].append(self.jobs[place])
+        for why, jobs in jobs_of.items():
             yield f"{result.policy}: {counted(len(jobs), 'job')} {why} ({named(jobs)})"
         if result.lost_gpu_s:
             share = result.lost_gpu_s / result.used_gpu_s
@@ -133,7 +133,7 @@ class JobsReplayed:
         for result in self.results:
             others = self.other_seeds.get(result.policy, ())
             every = [result.figures(), *others]
-            means = [one["jct_mean_s"] for one in every if "jct_mean_s" in one]
+            means = [figures["jct_mean_s"] for figures in every if "jct_mean_s" in figures]
             if others and means:
                 low, high = seconds(min(means)), seconds(max(means))
                 yield f"{result.policy}: mean JCT {low} to {high} over {len(means)} seeds"

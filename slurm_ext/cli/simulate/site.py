@@ -58,12 +58,14 @@ class Site:
             yield from (f"{name} is not replayed" for name in self.preemption.left_out)
             if self.preemption.by == BY_QOS and args.qos is None:
                 yield f"PreemptType={BY_QOS} is not replayed without --qos"
-        if self.limits is not None and any(one.sums or one.each for one, _ in self.limits.sets()):
+        if self.limits is not None and any(
+            owner.sums or owner.each for owner, _ in self.limits.sets()
+        ):
             yield from not_enforced(args)
 
     def only_planned(self) -> bool:
         """True if only a planning queue can replay it."""
-        return any(one is not None for one in (self.limits, self.outages, self.preemption))
+        return any(part is not None for part in (self.limits, self.outages, self.preemption))
 
 
 def site_of(args: argparse.Namespace, cluster: Cluster) -> Site:

@@ -71,7 +71,11 @@ def _qos_of_partitions(cluster: Cluster) -> dict[str, str]:
     """The QOS of the partitions that have one; an empty name: of jobs that name none."""
     if cluster.layout is None:
         return {}
-    named = {name: one.qos for name, one in cluster.layout.partitions.items() if one.qos}
+    named = {
+        name: partition.qos
+        for name, partition in cluster.layout.partitions.items()
+        if partition.qos
+    }
     if cluster.layout.usual in named:
         named[""] = named[cluster.layout.usual]
     return named

@@ -44,8 +44,8 @@ class GoodputPolicy:
         del now_s
         utilities = [self.utility(job) for job in jobs]
         sizes = allot(utilities, self.sizes, self.cluster.gpus, self.terms)
-        held = {job.name: job.nodes for job in jobs if job.nodes}
-        return placement.place(sizes, held, self.cluster.nodes, self.cluster.per_node)
+        nodes = {job.name: job.nodes for job in jobs if job.nodes}
+        return placement.place(sizes, nodes, self.cluster.nodes, self.cluster.per_node)
 
     def utility(self, job: ReplayedJob) -> Utility:
         """Utility of each size, as the live loop counts it."""
@@ -125,10 +125,10 @@ class GeneticPolicy(GoodputPolicy):
         )
         if not utilities:
             return {}
-        held = [dict(by_name[utility.name].nodes) for utility in utilities]
-        start = genetic_search.matrix(_started(held, self.cluster), self.cluster.nodes)
+        current = [dict(by_name[utility.name].nodes) for utility in utilities]
+        start = genetic_search.matrix(_started(current, self.cluster), self.cluster.nodes)
         best, _ = genetic_search.search(
-            self._problem(utilities, held),
+            self._problem(utilities, current),
             [start],
             self.rng,
             lambda generation, _: generation >= GENERATIONS,
@@ -140,7 +140,7 @@ class GeneticPolicy(GoodputPolicy):
         }
 
     def _problem(
-        self, utilities: Sequence[Utility], held: Sequence[dict[int, int]]
+        self, utilities: Sequence[Utility], current: Sequence[dict[int, int]]
     ) -> genetic_search.Problem:
         """Speedups on as few nodes as a size needs: on more, nothing is promised."""
         cluster, sizes = self.cluster, np.array(self.sizes)
@@ -154,7 +154,7 @@ class GeneticPolicy(GoodputPolicy):
             per_node=cluster.per_node,
             interference=cluster.interference,
             weights=weights_of(utilities, self.sizes, self.terms),
-            current=genetic_search.matrix(held, cluster.nodes),
+            current=genetic_search.matrix(current, cluster.nodes),
             kept=np.array([self._kept(utility) for utility in utilities]),
         )
 
@@ -167,14 +167,14 @@ class GeneticPolicy(GoodputPolicy):
         return lasts_s / (lasts_s + self.terms.restart_s)
 
 
-def _started(held: Sequence[dict[int, int]], cluster: ElasticCluster) -> list[dict[int, int]]:
+def _started(current: Sequence[dict[int, int]], cluster: ElasticCluster) -> list[dict[int, int]]:
     """The placement that is, with one GPU for each job that waits while any is free."""
     free = [cluster.per_node] * cluster.nodes
-    for nodes in held:
+    for nodes in current:
         for node, count in nodes.items():
             free[node] -= count
-    placements = list(held)
-    for row in (row for row, nodes in enumerate(held) if not nodes):
+    placements = list(current)
+    for row in (row for row, nodes in enumerate(current) if not nodes):
         node = max(range(cluster.nodes), key=lambda at: free[at])
         if free[node]:
             free[node] -= 1

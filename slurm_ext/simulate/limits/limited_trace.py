@@ -22,8 +22,8 @@ class LimitedTrace:
     """The claims of a trace's jobs, in its order."""
 
     def __init__(self, trace: Trace, limits: Limits) -> None:
-        held = HeldLimits(limits.table, limits.of_partition, limits.associations)
-        book = ClaimBook(held, limits.metering)
+        owners = HeldLimits(limits.table, limits.of_partition, limits.associations)
+        book = ClaimBook(owners, limits.metering)
         kinds: dict[LimitedJob, int] = {}
         numbers = [kinds.setdefault(job, len(kinds)) for job in _jobs(trace, limits)]
         self._trace, self._of = trace, np.array(numbers, dtype=np.int64)

@@ -34,7 +34,7 @@ class NodeCount:
 
 def read_node_counts(path: Path, zone: tzinfo) -> list[NodeCount]:
     """The lines by time. Raises InputError, naming the line and the column."""
-    clock, line, found = Clock(zone), 1, []
+    clock, line, counts = Clock(zone), 1, list[NodeCount]()
     try:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file, restval="")
@@ -42,7 +42,7 @@ def read_node_counts(path: Path, zone: tzinfo) -> list[NodeCount]:
                 raise InputError(str(path), f"expected the columns {', '.join(COLUMNS)}", line=1)
             for row in reader:
                 line = reader.line_num
-                found.append(
+                counts.append(
                     NodeCount(
                         line=line,
                         when_s=clock.seconds(row["time"]),
@@ -54,22 +54,22 @@ def read_node_counts(path: Path, zone: tzinfo) -> list[NodeCount]:
         raise unreadable(str(path), error) from None
     except ValueError as error:
         raise InputError(str(path), str(error), line=line) from None
-    if not found:
+    if not counts:
         raise InputError(str(path), "has no line beside its header")
-    return sorted(found, key=lambda one: one.when_s)
+    return sorted(counts, key=lambda row: row.when_s)
 
 
 def check_counts(counts: Sequence[NodeCount], partitions: Mapping[str, int], path: Path) -> None:
     """Raise InputError for a partition that is not there, or has fewer nodes."""
-    for one in counts:
-        nodes = partitions.get(one.partition)
+    for row in counts:
+        nodes = partitions.get(row.partition)
         if nodes is None:
             names = ", ".join(name or "(none)" for name in partitions)
-            why = f"no partition {one.partition!r}: there are {names}"
-            raise InputError(str(path), why, line=one.line)
-        if one.nodes > nodes.bit_count():
-            why = f"nodes is {one.nodes}: {one.partition or 'the cluster'} has {nodes.bit_count()}"
-            raise InputError(str(path), why, line=one.line)
+            why = f"no partition {row.partition!r}: there are {names}"
+            raise InputError(str(path), why, line=row.line)
+        if row.nodes > nodes.bit_count():
+            why = f"nodes is {row.nodes}: {row.partition or 'the cluster'} has {nodes.bit_count()}"
+            raise InputError(str(path), why, line=row.line)
 
 
 def closings(
@@ -77,12 +77,12 @@ def closings(
 ) -> Iterator[Closing]:
     """The nodes of a pool that take no jobs; seconds since `first_s` of the trace's time."""
     closed: dict[str, int] = {}
-    for one in counts:
-        nodes = partitions.get(one.partition)
+    for row in counts:
+        nodes = partitions.get(row.partition)
         if nodes is None:
             continue  # of another virtual cluster
-        closed[one.partition] = nodes ^ set_of(islice(members(nodes), one.nodes))
+        closed[row.partition] = nodes ^ set_of(islice(members(nodes), row.nodes))
         together = 0
         for some in closed.values():
             together |= some
-        yield Closing(max(0.0, one.when_s - first_s), together)
+        yield Closing(max(0.0, row.when_s - first_s), together)

@@ -31,24 +31,24 @@ class Layout:
 
     def room(self, gpus: int, partition: str, gpu_type: str, limit_s: float) -> Room | None:
         """The room of a job; None: it can never run. `limit_s`: NaN where it has none."""
-        found = self.partitions.get(partition or self.usual)
-        if found is None:
+        allowed = self.partitions.get(partition or self.usual)
+        if allowed is None:
             return None
-        nodes = found.nodes & self._of_type(gpu_type)
+        nodes = allowed.nodes & self._of_type(gpu_type)
         shape = self._shape(gpus, nodes)
         if shape is None or self.above(gpus, partition, gpu_type, limit_s):
             return None
-        return (shape, nodes, found.nodes) if Levels(self.sizes).fits(shape, nodes) else None
+        return (shape, nodes, allowed.nodes) if Levels(self.sizes).fits(shape, nodes) else None
 
     def above(self, gpus: int, partition: str, gpu_type: str, limit_s: float) -> str:
         """Which limit of its partition a job is above; empty: it is above none."""
         name = partition or self.usual
-        found = self.partitions.get(name, PartitionNodes(nodes=0))
-        shape = self._shape(gpus, found.nodes & self._of_type(gpu_type))
-        if limit_s > found.most_s:
-            return f"MaxTime={found.most_s / 60:g} minutes of partition {name}"
-        if shape is not None and shape.nodes > found.most_nodes:
-            return f"MaxNodes={found.most_nodes:g} of partition {name}"
+        allowed = self.partitions.get(name, PartitionNodes(nodes=0))
+        shape = self._shape(gpus, allowed.nodes & self._of_type(gpu_type))
+        if limit_s > allowed.most_s:
+            return f"MaxTime={allowed.most_s / 60:g} minutes of partition {name}"
+        if shape is not None and shape.nodes > allowed.most_nodes:
+            return f"MaxNodes={allowed.most_nodes:g} of partition {name}"
         return ""
 
     def _shape(self, gpus: int, nodes: int) -> Need | None:

@@ -40,7 +40,7 @@ def read_layout(path: Path, *, cpus: bool = False) -> Layout:
     return Layout(
         sizes=[kinds[name][0] for name in numbers],
         types=[kinds[name][1] for name in numbers],
-        partitions={name: found for name, (found, _) in partitions.items()},
+        partitions={name: nodes for name, (nodes, _) in partitions.items()},
         usual=(usual or [next(iter(partitions), "")])[-1],
         enforces=global_values(path).get("enforcepartlimits", "no").lower() != "no",
     )

@@ -43,10 +43,10 @@ def members(nodes: int) -> Iterator[int]:
 
 def set_of(nodes: Iterable[int]) -> int:
     """The set of some nodes."""
-    found = 0
+    bits = 0
     for node in nodes:
-        found |= 1 << node
-    return found
+        bits |= 1 << node
+    return bits
 
 
 def nodes_of(places: Places) -> int:
@@ -81,10 +81,10 @@ class Levels:
 
     def idle(self) -> int:
         """The nodes with a free GPU."""
-        found = 0
+        some = 0
         for nodes in self.at[1:]:
-            found |= nodes
-        return found
+            some |= nodes
+        return some
 
     def fits(self, shape: Need, among: int) -> bool:
         """True if the room is there; none of the nodes has more GPUs than the shape's size."""

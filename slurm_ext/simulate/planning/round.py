@@ -52,9 +52,9 @@ class Round:
             return
         if self._futures is None:
             self._futures = Futures(self._levels, running, self._now_s, self._look)
-        found = self._earliest(job, self._futures)
-        if found is not None:
-            start_s, places = found
+        earliest = self._earliest(job, self._futures)
+        if earliest is not None:
+            start_s, places = earliest
             end_s, unit = start_s + self._limit_s[job], self._look.resolution_s
             if unit:
                 start_s, end_s = start_s // unit * unit, end_s // unit * unit
@@ -68,17 +68,17 @@ class Round:
         """
         last_s = self._now_s + self._look.window_s
         limit_s, shape = self._limit_s[job], self._rooms.shape[job]
-        known = self._lacked.setdefault((shape, self._rooms.nodes[job]), {})
-        before = (when_s for asked_s, when_s in known.items() if asked_s <= limit_s)
+        lacked_s = self._lacked.setdefault((shape, self._rooms.nodes[job]), {})
+        before = (when_s for asked_s, when_s in lacked_s.items() if asked_s <= limit_s)
         from_s, lacked = max(before, default=self._now_s), True
         while from_s <= last_s:
             nodes, later_s = self._open(job, from_s), self._reserved.next_end(from_s)
-            found = futures.first(shape, nodes, min(last_s, later_s))
+            room = futures.first(shape, nodes, min(last_s, later_s))
             if lacked:
-                known[limit_s] = from_s
-            if found:
-                start_s = max(found[0], from_s)
-                places = self._place(found[1], job, nodes) or ()
+                lacked_s[limit_s] = from_s
+            if room:
+                start_s = max(room[0], from_s)
+                places = self._place(room[1], job, nodes) or ()
                 promised = self._reserved.within(start_s, start_s + limit_s)
                 if start_s == from_s or not promised & nodes_of(places):
                     return start_s, places

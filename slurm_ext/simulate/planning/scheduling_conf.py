@@ -48,15 +48,15 @@ NOT_REPLAYED = (
 def read_scheduling(path: Path) -> Scheduling:
     """The file's parameters, and Slurm's defaults. Raises InputError, naming the key."""
     values = _parameters(path)
-    found: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         field: number(values, name, 0.0, path) * unit
         for name, (field, unit) in READ.items()
         if values.get(name)
     }
     for name in COUNTS:
-        if name in found:
-            found[name] = max(1, int(found[name]))
-    return Scheduling(**found)
+        if name in parameters:
+            parameters[name] = max(1, int(parameters[name]))
+    return Scheduling(**parameters)
 
 
 def not_replayed(path: Path) -> Sequence[str]:

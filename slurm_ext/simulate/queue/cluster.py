@@ -56,13 +56,13 @@ class Cluster:
 
 def within_partitions(trace: Trace, cluster: Cluster) -> Trace:
     """The trace without jobs above a limit of their partition; counted, and the first named."""
-    found = defaultdict[str, list[int]](list)
+    places = defaultdict[str, list[int]](list)
     layout = cluster.layout
     for place, job in enumerate(_asked(trace)) if layout is not None else ():
         if layout is not None and (limit := layout.above(*job)):
             fate = "refused" if layout.enforces else WAITS
-            found[f"{fate}: {limit}"].append(place)
-    return without(trace, found)
+            places[f"{fate}: {limit}"].append(place)
+    return without(trace, places)
 
 
 def rooms_of(trace: Trace, layout: Layout) -> list[Room | None]:
@@ -92,10 +92,10 @@ def fitted(trace: Trace, cluster: Cluster, *, leave_out: bool = False) -> Trace:
         place = f" in {trace.vcs[trace.vc[first]]!r}" if cluster.vcs or cluster.layout else ""
         if cluster.layout:
             why = "no such room within the partition's nodes and limits"
-            asked = f"{trace.gpus[first]} GPUs {trace.gpu_types[trace.gpu_type[first]]}".strip()
+            request = f"{trace.gpus[first]} GPUs {trace.gpu_types[trace.gpu_type[first]]}".strip()
             raise InputError(
                 trace.source,
-                f"job {trace.job[first]} asks for {asked}{place}: {why}"
+                f"job {trace.job[first]} asks for {request}{place}: {why}"
                 f" ({np.count_nonzero(~fits)} such jobs; --leave-out-larger leaves them out)",
             )
         raise InputError(

@@ -166,8 +166,8 @@ def _queued(trace: Trace, rule: Rule, order: Column, *, predicted: bool) -> Queu
 
 def _limits(trace: Trace) -> Column:
     """For how long Slurm would think that each runs: its limit; where it has none, exactly."""
-    known = np.maximum(trace.limit_s, trace.duration_s)  # Slurm ends a job at its limit
-    limits: Column = np.where(np.isnan(trace.limit_s), trace.duration_s, known)
+    at_least = np.maximum(trace.limit_s, trace.duration_s)  # Slurm ends a job at its limit
+    limits: Column = np.where(np.isnan(trace.limit_s), trace.duration_s, at_least)
     return limits
 
 

@@ -94,7 +94,7 @@ class LimitedQueue(BoundedQueue[int]):
     def look_at_meters(self) -> bool:
         """Let those back in whose limit's minutes have decayed; says whether there are any."""
         waiting = len(self.front)
-        for counter in [one for one in self._watched if one < 0]:
+        for counter in [number for number in self._watched if number < 0]:
             for claim in self._watched.pop(counter):
                 self._fill(claim, self.depth)
         return len(self.front) > waiting

@@ -53,17 +53,21 @@ class Multifactor:
         """The priorities, the highest first."""
         weights, conf = self._conf.weights, self._conf
         age = np.minimum(1.0, (jobs.now_s - jobs.submit_s) / max(conf.max_age_s, 1.0))
-        share = fair_shares({who: one.at(jobs.now_s) for who, one in self._usage.items()})
+        share = fair_shares({who: usage.at(jobs.now_s) for who, usage in self._usage.items()})
         pairs = zip(jobs.account, jobs.user, strict=True)
         total = weights["age"] * age + weights["job_size"] * self._sizes(jobs)
         total += weights["fairshare"] * np.array([share[pair] for pair in pairs])
         total += conf.gpu_weight * jobs.gpus / self._gpus
         partitions = [conf.partitions.get(name, Partition()) for name in jobs.vc]
-        most = max((one.factor for one in conf.partitions.values()), default=1.0) or 1.0
-        total += weights["partition"] * np.array([one.factor / most for one in partitions])
+        most = max((partition.factor for partition in conf.partitions.values()), default=1.0) or 1.0
+        total += weights["partition"] * np.array(
+            [partition.factor / most for partition in partitions]
+        )
         if conf.qos:
             total += weights["qos"] * np.array([conf.qos.get(name, 0.0) for name in jobs.qos])
-        negative: Floats = -np.floor(total) - TIER * np.array([one.tier for one in partitions])
+        negative: Floats = -np.floor(total) - TIER * np.array(
+            [partition.tier for partition in partitions]
+        )
         return negative
 
     def _sizes(self, jobs: WaitingJobs) -> Floats:

@@ -86,8 +86,8 @@ class NonPreemptingPool:
 
     def _reserve(self, now_s: float) -> None:
         """Plan for the first; the plan holds until he starts, or until somebody ends early."""
-        first, known = number_of(self._line.front[0]), self._reservation
-        if known is None or known.job != first or now_s >= known.start_s:
+        first, plan = number_of(self._line.front[0]), self._reservation
+        if plan is None or plan.job != first or now_s >= plan.start_s:
             gpus = self._work.gpus[first]
             self._reservation = reserve(self._nodes, first, gpus, self._releases(now_s))
 

@@ -108,9 +108,9 @@ class PreemptingPool:
         insort(self._standing, self._urgency[rank])
 
     def _stand_no_more(self, rank: int) -> None:
-        known = self._urgency.pop(rank, None)
-        if known is not None:
-            del self._standing[bisect_left(self._standing, known)]
+        urgency = self._urgency.pop(rank, None)
+        if urgency is not None:
+            del self._standing[bisect_left(self._standing, urgency)]
 
     def _wait(self, rank: int) -> None:
         left = self._left[rank] * self._work.gpus[rank]

@@ -44,9 +44,9 @@ def reserve(
             start_s = when_s  # and whatever else is given back at that time
     if start_s is None:
         return None
-    found = later.places()
-    spare = {node: later.free.get(node, nodes.free[node]) - taken for node, taken in found}
-    return Reservation(job, start_s, found, spare, walked)
+    places = later.places()
+    spare = {node: later.free.get(node, nodes.free[node]) - taken for node, taken in places}
+    return Reservation(job, start_s, places, spare, walked)
 
 
 class _Later:

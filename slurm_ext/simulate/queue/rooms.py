@@ -11,8 +11,8 @@ from slurm_ext.simulate.trace.columns import Column, Trace
 def rooms_on(cluster: Cluster, trace: Trace, order: Column) -> Rooms:
     """The rooms of all jobs, in an order; each of them can run."""
     if cluster.layout is not None:
-        found = [room for room in rooms_of(trace, cluster.layout) if room is not None]
-        shapes, nodes, partitions = zip(*(found[place] for place in order), strict=True)
+        rooms = [room for room in rooms_of(trace, cluster.layout) if room is not None]
+        shapes, nodes, partitions = zip(*(rooms[place] for place in order), strict=True)
         return Rooms(shape=shapes, nodes=nodes, partition=partitions)
     counts = trace.gpus[order].tolist()
     sizes = {count: shape_on(count, cluster.gpus_per_node) for count in np.unique(counts).tolist()}
@@ -31,7 +31,7 @@ def sizes_of(cluster: Cluster) -> list[list[int]]:
 def partitions_of(cluster: Cluster) -> list[dict[str, int]]:
     """The nodes of each pool's partitions as sets; an empty name: all of the cluster."""
     if cluster.layout is not None:
-        named = {name: one.nodes for name, one in cluster.layout.partitions.items()}
+        named = {name: partition.nodes for name, partition in cluster.layout.partitions.items()}
         return [{"": (1 << len(cluster.layout.sizes)) - 1, **named}]
     return [
         {name: (1 << count) - 1} for name, count in (cluster.vcs or {"": cluster.nodes}).items()

@@ -39,10 +39,10 @@ class Run:
         self._work, self._pool_of, self._order = work, pool_of, order
         self._predictor, self._stateful = predictor, stateful
         self._budgets, self._failures = budgets, outages.failures if outages else None
-        planning = [one for one in dict.fromkeys(pool_of) if isinstance(one, PlanningPool)]
+        planning = [pool for pool in dict.fromkeys(pool_of) if isinstance(pool, PlanningPool)]
         self._changing = planning if outages else []
         self._counting = planning if budgets.period_s < inf else []
-        self._preempting = [(one, preemption) for one in planning if preemption]
+        self._preempting = [(pool, preemption) for pool in planning if preemption]
         self._back: list[tuple[float, int]] = []  # when jobs of failed nodes wait again
         self._in_vain = 0  # looks after which nobody started
         self._touched: dict[AnyPool, None] = {}
@@ -86,9 +86,9 @@ class Run:
             if not self._pool_of[job].event(job, start, now_s):
                 continue
             self._budgets.submitted(job, -1)
-            for one in (self._predictor, self._stateful):
-                if one is not None:
-                    one.ended(job, now_s)
+            for listener in (self._predictor, self._stateful):
+                if listener is not None:
+                    listener.ended(job, now_s)
 
     def _change_nodes(self, now_s: float) -> None:
         """Take failed nodes out; their jobs fail, or wait again a little later."""
@@ -157,9 +157,9 @@ class Run:
         started = self._work.newly_started()
         self._in_vain = 0 if started else self._in_vain + 1
         for job in started:
-            for one in (self._predictor, self._stateful):
-                if one is not None:
-                    one.started(job, now_s)
+            for listener in (self._predictor, self._stateful):
+                if listener is not None:
+                    listener.started(job, now_s)
         self._give_way(now_s)
 
     def _revise(self, seconds: Mapping[int, float], now_s: float) -> None:

@@ -32,7 +32,7 @@ def with_estimates(trace: Trace, path: Path) -> Trace:
 
 
 def _pairs(path: Path) -> dict[str, float]:
-    found: dict[str, float] = {}
+    estimates: dict[str, float] = {}
     line = 1
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -41,11 +41,11 @@ def _pairs(path: Path) -> dict[str, float]:
                 raise InputError(str(path), "expected the columns job and estimate_s", line=1)
             for row in reader:
                 line = reader.line_num
-                if row["job"] in found:
+                if row["job"] in estimates:
                     raise ValueError(f"job {row['job']} is there twice")
-                found[row["job"]] = optional_s(row["estimate_s"], "estimate_s")
+                estimates[row["job"]] = optional_s(row["estimate_s"], "estimate_s")
     except ValueError as error:
         raise InputError(str(path), str(error), line=line) from None
     except (OSError, csv.Error) as error:
         raise unreadable(str(path), error) from None
-    return found
+    return estimates

@@ -51,12 +51,12 @@ def reader(path: Path) -> Read:
 def _duration_s(folder: Path, gpus: int, batch: int) -> float:
     """Raises ValueError where the tables do not tell."""
     steps = _steps(folder, gpus)
-    each = batch / gpus
+    batch_of_gpu = batch / gpus
     largest = steps[-1][0]
-    parts = -(-each // largest)
-    known, step_s, sync_s = np.array(steps).T
-    step = float(np.interp(each / parts, known, step_s))
-    sync = float(np.interp(each / parts, known, sync_s))
+    parts = -(-batch_of_gpu // largest)
+    batches, step_s, sync_s = np.array(steps).T
+    step = float(np.interp(batch_of_gpu / parts, batches, step_s))
+    sync = float(np.interp(batch_of_gpu / parts, batches, sync_s))
     return _iterations(folder, batch) * (parts * step - (parts - 1) * sync)
 
 
@@ -74,20 +74,20 @@ def _steps(folder: Path, gpus: int) -> Steps:
     """Step times on as few nodes as possible, by batch per GPU."""
     nodes, rest = divmod(gpus, PER_NODE)
     placement = "".join(sorted(str(PER_NODE) * nodes + (str(rest) if rest else "")))
-    found = [
+    steps = [
         _step(row)
         for row in _rows(folder / "placements.csv")
         if "".join(sorted(row["placement"])) == placement
     ]
     size = (str(nodes + bool(rest)), str(gpus))
-    found += [
+    steps += [
         _step(row)
         for row in _rows(folder / "scalability.csv")
         if (row["num_nodes"], row["num_replicas"]) == size
     ]
-    if not found:
+    if not steps:
         raise ValueError(f"{folder.name} was never measured on {gpus} GPUs of {PER_NODE} a node")
-    return sorted(found)
+    return sorted(steps)
 
 
 def _step(row: Fields) -> tuple[float, float, float]:
