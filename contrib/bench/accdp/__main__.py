@@ -18,7 +18,6 @@ from typing import Any
 
 from contrib.bench.common.program import at_least, options, row, run
 from slurm_ext.policy.ranks.choose import (
-    CONTENTION,
     Packing,
     Profile,
     RankResources,
@@ -30,6 +29,7 @@ from slurm_ext.policy.ranks.choose import (
 FORK = multiprocessing.get_context("fork")
 STEP_S = 0.2  # long beside what a wait of two busy cores is late by
 KERNELS = 8  # of one step, each after a gap
+CONTENTION = 0.03  # of each further rank: MPS clients that cost each other something
 BATCH = 64
 REDUCTION_S = 0.004
 TRIED = 2
@@ -119,7 +119,6 @@ def _measured(profile: Profile, room: RankResources, packing: Packing, steps: in
     ranks = room.gpus * packing.ranks_per_gpu
     barrier = FORK.Barrier(ranks + 1)
     locks = [FORK.Lock() for _ in range(room.gpus)]
-    # What MPS clients cost each other is part of the emulation, as the model has it.
     kernel_s = profile.kernels_s(packing.batch) * (1 + CONTENTION * (packing.ranks_per_gpu - 1))
     args = (barrier, profile.host_s, kernel_s, profile.reduction_s, steps)
     started = [
