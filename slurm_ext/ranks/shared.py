@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
+from slurm_ext.ranks import cuda
+
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
@@ -72,17 +74,21 @@ def shared_memory(device: torch.device, bytes_: int, group: ProcessGroup) -> Sha
 
     Collective over the group, which is gloo's.
     """
+    on_gpu = device.type == "cuda"
     region = min(MOST_BYTES, max(LEAST_BYTES, 1 << (bytes_ - 1).bit_length()))
+    size = REGIONS * (MOST_BYTES if on_gpu else region)  # a GPU's memory is kept to the end: once
     own: torch.Tensor | None = None
     handle: Any = None
     with suppress(OSError, RuntimeError):
-        own, handle = (_on_gpu if device.type == "cuda" else _on_cpu)(device, REGIONS * region)
+        own, handle = cuda.allocated(device, size) if on_gpu else _on_cpu(size)
     handles = _gathered(handle, group)
     buffers: list[torch.Tensor] = []
     if own is not None and None not in handles:
         with suppress(OSError, RuntimeError):
             rank = dist.get_rank(group)
-            buffers = [own if at == rank else _opened(h) for at, h in enumerate(handles)]
+            buffers = [
+                own if at == rank else _opened(h, device, size) for at, h in enumerate(handles)
+            ]
     agreed = all(_gathered(bool(buffers), group))
     if isinstance(handle, str):
         os.unlink(handle)  # noqa: PTH108 - as above: pathlib is slow to start
@@ -95,30 +101,17 @@ def _gathered(value: Any, group: ProcessGroup) -> list[Any]:
     return rows
 
 
-def _on_gpu(device: torch.device, bytes_: int) -> tuple[torch.Tensor, Any]:
-    """A buffer, and what another process opens it by."""
-    from torch.multiprocessing.reductions import reduce_tensor
-
-    own = torch.zeros(bytes_, dtype=torch.uint8, device=device)
-    handle: Any = reduce_tensor(own)  # type: ignore[no-untyped-call]  # torch's
-    return own, handle
-
-
-def _on_cpu(_device: torch.device, bytes_: int) -> tuple[torch.Tensor, Any]:
+def _on_cpu(size: int) -> tuple[torch.Tensor, str]:
     descriptor, path = tempfile.mkstemp(prefix="dlqueue-ranks-", dir=_FOLDER)
     with os.fdopen(descriptor, "wb") as file:
-        os.posix_fallocate(file.fileno(), 0, bytes_)  # a full one is told here, not by a signal
-    return _mapped(path), path
+        os.posix_fallocate(file.fileno(), 0, size)  # a full one is told here, not by a signal
+    return _mapped(path, size), path
 
 
-def _opened(handle: Any) -> torch.Tensor:
-    if isinstance(handle, str):
-        return _mapped(handle)
-    rebuild, words = handle
-    buffer: torch.Tensor = rebuild(*words)
-    return buffer
+def _opened(handle: str | bytes, device: torch.device, size: int) -> torch.Tensor:
+    """Another rank's buffer, by its path or CUDA's handle."""
+    return _mapped(handle, size) if isinstance(handle, str) else cuda.opened(handle, device, size)
 
 
-def _mapped(path: str) -> torch.Tensor:
-    size = os.stat(path).st_size  # noqa: PTH116 - as above
+def _mapped(path: str, size: int) -> torch.Tensor:
     return torch.from_file(path, shared=True, size=size, dtype=torch.uint8)
