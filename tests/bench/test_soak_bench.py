@@ -64,7 +64,7 @@ def test_the_page_tells_each_figure_with_its_verdict(tmp_path: Path) -> None:
     path = tmp_path / "soak.md"
     write_page(path, rows, findings(rows), load=1.0, commit="abc")
     told = path.read_text()
-    assert "**5,900 records in 10 minutes**,\n10 a second" in told
+    assert "**5,900 records in 10 minutes**, in the middle row\n10 a second" in told
     assert "| rate | 10 | 10 | 10 | 10 |  |" in told
     assert "| writer fds | 10 | 39.5 | 69 | 69 | **grows** |" in told
     assert "(soak.svg)" in told

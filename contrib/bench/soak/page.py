@@ -34,9 +34,9 @@ def page(
         "*Cores*: processors that a process kept busy. *Queued*: share of the time in which it",
         "waited for one. *Held back*: share in which a full spool held the feed back.",
         "",
-        f"**{last['records']:,.0f} records in {last['t_s'] / 60:.0f} minutes**,",
-        f"{median(rates):.0f} a second in the middle row. {os.cpu_count()} cores,",
-        f"{platform.machine()}, load {load:.1f} before its last start, commit {commit}.",
+        f"**{last['records']:,.0f} records in {last['t_s'] / 60:.0f} minutes**, in the middle row",
+        f"{median(rates):.0f} a second. {os.cpu_count()} cores, {platform.machine()},",
+        f"load {load:.1f} before its last start, commit {commit}.",
         "",
         "| figure | first | middle | last | most | verdict |",
         "|---|---|---|---|---|---|",
@@ -53,8 +53,13 @@ def _figures(rows: Sequence[Row]) -> list[str]:
 
 def _line(name: str, rows: Sequence[Row], verdict: Mapping[str, Any] | None) -> str:
     values = [float(row[name]) for row in rows if name in row]
-    cells = [f"{value:,.3g}" for value in (values[0], median(values), values[-1], max(values))]
-    return f"| {' | '.join([name.replace('_', ' '), *cells, _words(verdict)])} |"
+    cells = [_figure(value) for value in (values[0], median(values), values[-1], max(values))]
+    words = name.replace("_", " ").replace("mib", "MiB")
+    return f"| {' | '.join([words, *cells, _words(verdict)])} |"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _words(verdict: Mapping[str, Any] | None) -> str:
