@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.core.errors import SandboxError
+from slurm_ext.cli import main
+from slurm_ext.core.errors import MissingError, SandboxError
 from slurm_ext.sandbox import Sandbox, SandboxSpec
 from slurm_ext.sandbox.folder import check_parents, default_root, make_root, new_default_root
 from slurm_ext.sandbox.layout import SandboxLayout
@@ -137,6 +138,27 @@ def test_without_a_runtime_folder_the_sandbox_has_a_fresh_name_and_is_found_agai
     second.chmod(0o777)  # as a squatter's, who wants root to use it
     (short_folder / "dlqueue-sandbox-link").symlink_to("/etc")
     assert default_root() == first
+
+
+def test_what_cannot_come_up_leaves_no_empty_folder(
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else `status` would take it for a sandbox; a folder that was named stays."""
+
+    def missing(_: Sandbox) -> None:
+        raise MissingError("munged is not installed", "on Debian: apt-get install munge")
+
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr("slurm_ext.sandbox.folder.gettempdir", lambda: str(short_folder))
+    monkeypatch.setattr("tempfile.tempdir", str(short_folder))
+    monkeypatch.setattr(Sandbox, "up", missing)
+    assert main(["sandbox", "up"]) == 1
+    assert not list(short_folder.iterdir())
+    assert main(["sandbox", "status"]) == 1
+    assert "you have no sandbox" in capsys.readouterr().err
+    (short_folder / "own").mkdir()
+    assert main(["sandbox", "up", "--root", str(short_folder / "own")]) == 1
+    assert (short_folder / "own").exists()
 
 
 @pytest.mark.root

@@ -114,11 +114,17 @@ def _size(name: str) -> int | None:
 def _from_slurm(
     args: argparse.Namespace, history: "History", site: "AccountingSource"
 ) -> "ImportCounts":
+    import shutil
+
     from slurm_ext.cli.common.time_args import seconds_of
+    from slurm_ext.core.errors import MissingError
     from slurm_ext.history.imports.importing import ImportCounts, import_lines
     from slurm_ext.history.imports.sacct import COLUMNS
     from slurm_ext.slurm.sacct import ended, windows
 
+    if shutil.which("sacct") is None:
+        how = f"name a FILE that it wrote where Slurm is: sacct -aXP -o {','.join(COLUMNS)}"
+        raise MissingError("sacct is not on PATH", how)
     now_s, whole = time.time(), ImportCounts()
     periods = windows(seconds_of("--since", args.since, now_s), now_s)
     with _bar("months", len(periods)) as moved:

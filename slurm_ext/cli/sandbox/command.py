@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,10 +94,15 @@ def _up(args: argparse.Namespace) -> int:
     from slurm_ext.sandbox import Sandbox
     from slurm_ext.sandbox.folder import default_root, new_default_root
 
-    spec = _spec(args)
-    sandbox = Sandbox(args.root or default_root() or new_default_root(), spec, owned=False)
+    spec, before = _spec(args), args.root or default_root()
+    sandbox = Sandbox(before or new_default_root(), spec, owned=False)
     sandbox.report = lambda text: print(f"sandbox: {text}", file=sys.stderr)
-    sandbox.up()
+    try:
+        sandbox.up()
+    finally:
+        if before is None:
+            with suppress(OSError):  # all but an empty folder: nothing of it came to be
+                sandbox.layout.root.rmdir()
     work = play.put_examples(sandbox.layout.root) if args.dlqueue else None
     status = _show(sandbox, args.json)
     if args.dlqueue and not args.json:

@@ -24,7 +24,6 @@ LONG = {
 }
 """Other names of columns, those of dumps among them."""
 
-NOTHING: Mapping[str, tuple[float, ...]] = {"GraceTime": (0,)}
 _COUNTED = re.compile(r"cpu|gres/gpu(:.+)?")
 _FACTOR = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _NUMBER = re.compile(r"[0-9]{1,12}(\.0{1,9})?")
@@ -64,13 +63,8 @@ def left_out(columns: Mapping[str, str], elsewhere: Collection[str]) -> Iterator
         if column in SUMS or column in OF_A_JOB:
             names = () if SUMS.get(column) else (name for name, _ in _tres(column, text))
             yield from (f"{column} {name}" for name in names if not _COUNTED.fullmatch(name))
-        elif column != WALL[0] and column not in elsewhere and not _says_nothing(column, text):
+        elif column != WALL[0] and column not in elsewhere:
             yield column
-
-
-def _says_nothing(column: str, text: str) -> bool:
-    digits = text.replace(":", "")
-    return _NUMBER.fullmatch(digits) is not None and float(digits) in NOTHING.get(column, ())
 
 
 def _tres(column: str, text: str) -> list[tuple[str, str]]:

@@ -24,6 +24,7 @@ class Preemption:
     gives_way: Sequence[frozenset[int]]  # kinds whose running jobs do
     requeues: Sequence[bool]  # else the job is cancelled
     exempt_s: Sequence[float]  # for so long a started job does not give way
+    grace_s: Sequence[float]  # for so long a job that gives way runs on
     value: Sequence[float]
     kind: Sequence[int]
 
@@ -45,6 +46,7 @@ class _Kind:
     value: float
     mode: str
     exempt_s: float
+    grace_s: float
     preempts: frozenset[str] = frozenset()
 
 
@@ -56,6 +58,7 @@ def _qos(trace: Trace, conf: PreemptionConf, table: QosTable | None) -> Iterator
             value=qos.priority,
             mode=qos.preempt_mode or conf.mode,
             exempt_s=conf.exempt_s if qos.exempt_s is None else qos.exempt_s,
+            grace_s=qos.grace_s,
             preempts=qos.preempts,
         )
 
@@ -63,8 +66,13 @@ def _qos(trace: Trace, conf: PreemptionConf, table: QosTable | None) -> Iterator
 def _partitions(trace: Trace, conf: PreemptionConf) -> Iterator[_Kind]:
     for name in trace.vcs:
         partition = conf.partitions.get(name or conf.usual, PreemptingPartition())
-        mode = partition.mode or conf.mode
-        yield _Kind(name=name, value=partition.tier, mode=mode, exempt_s=conf.exempt_s)
+        yield _Kind(
+            name=name,
+            value=partition.tier,
+            mode=partition.mode or conf.mode,
+            exempt_s=conf.exempt_s,
+            grace_s=partition.grace_s,
+        )
 
 
 def _takes_by_qos(kind: _Kind, other: _Kind) -> bool:
@@ -91,6 +99,7 @@ def _among(
         ],
         requeues=[row.mode == REQUEUE for row in kinds],
         exempt_s=[row.exempt_s for row in kinds],
+        grace_s=[row.grace_s for row in kinds],
         value=[row.value for row in kinds],
         kind=kind,
     )

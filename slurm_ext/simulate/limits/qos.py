@@ -22,6 +22,7 @@ class Qos:
     preempt_mode: str = ""  # what becomes of its own ones then; empty: as PreemptMode of slurm.conf
     usage_factor: float = 1.0  # of the minutes that its jobs use
     exempt_s: float | None = None  # how long they run before; None: PreemptExemptTime of slurm.conf
+    grace_s: float = 0.0  # how long its jobs run on when they give way
     left_out: tuple[str, ...] = ()
 
     @property

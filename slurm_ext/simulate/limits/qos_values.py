@@ -23,6 +23,7 @@ ELSEWHERE = (
     "Preempt",
     "PreemptMode",
     "PreemptExemptTime",
+    "GraceTime",
     "UsageFactor",
 )
 REPLAYED_FLAGS = {DENY, OVER_PARTITION, NO_DECAY, FACTOR_SAFE}
@@ -47,8 +48,14 @@ def qos_of(name: str, values: Mapping[str, str]) -> Qos:
         preempt_mode=next((mode for mode in MODES if mode in modes), ""),
         usage_factor=factor("UsageFactor", columns.get("UsageFactor", "1")),
         exempt_s=None if exempt is None else seconds("PreemptExemptTime", exempt),
+        grace_s=_grace_s(columns.get("GraceTime", "0")),
         left_out=(*left_out(columns, ELSEWHERE), *unknown),
     )
+
+
+def _grace_s(text: str) -> float:
+    """GraceTime: a time, or in a dump its seconds alone. Raises ValueError."""
+    return float(seconds("GraceTime", text) if ":" in text else number("GraceTime", text))
 
 
 def _words(text: str) -> frozenset[str]:

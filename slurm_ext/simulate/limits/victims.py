@@ -34,6 +34,10 @@ class Victims:
         del self._since[self.rules.kind[job]][job]
         self._in_vain.clear()
 
+    def grace_s(self, job: int) -> float:
+        """For how long it runs on when it gives way."""
+        return self.rules.grace_s[self.rules.kind[job]]
+
     def more(self, now_s: float) -> bool:
         """True if a job has ceased to be exempt since the last call."""
         before = len(self._exempt)

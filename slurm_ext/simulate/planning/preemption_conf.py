@@ -12,15 +12,16 @@ NONE, OFF, REQUEUE, CANCEL = "preempt/none", "off", "requeue", "cancel"
 REPLAYED = (OFF, REQUEUE, CANCEL)
 MODES = (*REPLAYED, "suspend")
 GANG = "gang"  # lets jobs take turns, too
-EXEMPT = "preemptexempttime"
+EXEMPT, GRACE = "preemptexempttime", "gracetime"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptingPartition:
-    """A partition's PriorityTier and PreemptMode."""
+    """A partition's PriorityTier, PreemptMode and GraceTime."""
 
     tier: float = 1.0
     mode: str = ""  # empty: as PreemptMode of the cluster
+    grace_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +48,13 @@ def read_preemption(path: Path) -> PreemptionConf | None:
     lines = [pairs for _, pairs in read_lines(path) if "partitionname" in pairs]
     partitions = {
         pairs["partitionname"]: PreemptingPartition(
-            tier=number(pairs, "prioritytier", 1.0, path), mode=_mode(pairs, "")
+            tier=number(pairs, "prioritytier", 1.0, path),
+            mode=_mode(pairs, ""),
+            grace_s=_grace_s(pairs, path),
         )
         for pairs in lines
     }
     usual = [pairs["partitionname"] for pairs in lines if pairs.get("default", "").lower() == "yes"]
-    grace = [pairs["partitionname"] for pairs in lines if pairs.get("gracetime", "").strip("0:")]
     words = {word for pairs in (values, *lines) for word in _words(pairs)}
     return PreemptionConf(
         by=by,
@@ -60,10 +62,7 @@ def read_preemption(path: Path) -> PreemptionConf | None:
         exempt_s=_exempt_s(values, path),
         partitions=partitions,
         usual=(usual or [*partitions, ""])[0],
-        left_out=(
-            *(f"PreemptMode={word}" for word in sorted(words - {*REPLAYED, GANG})),
-            *(f"GraceTime of partition {name}" for name in grace),
-        ),
+        left_out=tuple(f"PreemptMode={word}" for word in sorted(words - {*REPLAYED, GANG})),
     )
 
 
@@ -74,6 +73,12 @@ def _mode(values: Pairs, usual: str) -> str:
 
 def _words(values: Pairs) -> list[str]:
     return [word.strip() for word in values.get("preemptmode", "").lower().split(",") if word]
+
+
+def _grace_s(pairs: Pairs, path: Path) -> float:
+    """Seconds, or a time with colons."""
+    reads = seconds if ":" in pairs.get(GRACE, "") else number
+    return reads(pairs, GRACE, 0.0, path)
 
 
 def _exempt_s(values: Pairs, path: Path) -> float:

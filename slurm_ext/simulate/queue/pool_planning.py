@@ -41,6 +41,7 @@ class PlanningPool:
         self._ends: list[tuple[float, int]] = []  # when running jobs are expected to end
         self._changed = False  # since backfill's last round
         self._victims = Victims(preemption) if preemption else None
+        self._leaves_s: dict[int, float] = {}  # when those leave who give way and run on till then
         self._pushed_out: list[int] = []  # since pushed_out() was called
         self._tick_s = 0.0 if budgets.period_s < inf else inf  # when minutes are counted next
         self.again_s = inf  # when to be called again, if nothing happens before
@@ -117,7 +118,8 @@ class PlanningPool:
         places = self._places.pop(job)
         self._levels.give(places)
         self._nodes.given(places, now_s)
-        del self._ends[bisect_left(self._ends, (self._work.expected_s[job], job))]
+        del self._ends[bisect_left(self._ends, (self._end_s(job), job))]
+        self._leaves_s.pop(job, None)
         if self._victims:
             self._victims.stopped(job)
         self._changed = True
@@ -126,13 +128,17 @@ class PlanningPool:
         """Start jobs in order; by backfill once its next round is due."""
         if self._victims:
             self._changed |= self._victims.more(now_s)
+        over = [job for job, leaves_s in self._leaves_s.items() if leaves_s <= now_s]
+        for job in over:
+            self._stop(job, now_s)
         self._settle(now_s)
-        if self._pushed_out:
-            for job in self._pushed_out:
-                self._line.stopped(job)
+        for job in self._pushed_out:
+            self._line.stopped(job)
             self.again_s = now_s  # what limits kept back may start by now
+        self._pushed_out += over
         if self.waiting or self._places:
             self.again_s = min(self.again_s, self._nodes.next_s, self._tick_s)
+        self.again_s = min([self.again_s, *self._leaves_s.values()])
         if self._victims and self.waiting:
             self.again_s = min(self.again_s, self._victims.next_s)
 
@@ -193,9 +199,23 @@ class PlanningPool:
         if places is not None or not (givers := self._givers(job, nodes, now_s)):
             return places
         for other in givers:
-            self._free(other, now_s)
-        self._pushed_out += givers
+            self._push_out(other, now_s)
         return self._levels.find(shape, nodes, packed=packed)
+
+    def _push_out(self, job: int, now_s: float) -> None:
+        """Have a job leave: at once, or once its time of grace is over."""
+        grace_s = self._victims.grace_s(job) if self._victims else 0.0
+        if not grace_s:
+            self._free(job, now_s)
+            self._pushed_out.append(job)
+        elif job not in self._leaves_s:
+            del self._ends[bisect_left(self._ends, (self._end_s(job), job))]
+            self._leaves_s[job] = now_s + grace_s
+            insort(self._ends, (self._end_s(job), job))
+
+    def _end_s(self, job: int) -> float:
+        """When a running job is expected to end."""
+        return min(self._work.expected_s[job], self._leaves_s.get(job, inf))
 
     def _givers(self, job: int, nodes: int, now_s: float) -> Sequence[int]:
         """Running jobs that have to go so that a job can start; none: not even so."""

@@ -102,7 +102,7 @@ def test_without_slurm_it_says_so(
     """No file and no sacct."""
     monkeypatch.setitem(os.environ, "PATH", str(config.parent))
     assert imported(config) == 1
-    assert "sacct" in capsys.readouterr().err
+    assert "name a FILE that it wrote where Slurm is: sacct -aXP -o" in capsys.readouterr().err
 
 
 def test_a_state_folder_that_is_not_there_is_said(

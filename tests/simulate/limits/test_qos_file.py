@@ -74,7 +74,8 @@ REAL = {
         each={("MaxTRES", "gres/gpu"): 2, ("MinTRES", "cpu"): 1},
         preempts=frozenset({"short"}),
         usage_factor=0.5,
-        left_out=("GraceTime", "GrpTRES mem"),
+        grace_s=60.0,
+        left_out=("GrpTRES mem",),
     ),
 }
 
@@ -136,4 +137,5 @@ def test_modes_that_no_replay_has_are_named(tmp_path: Path) -> None:
     path.write_text("Name|PreemptMode|GraceTime\na|suspend|00:00:00\nb|requeue,within|00:01:00\n")
     a, b = read_qos(path).qos.values()
     assert (a.preempt_mode, a.left_out) == ("suspend", ("PreemptMode=suspend",))
-    assert (b.preempt_mode, b.left_out) == ("requeue", ("GraceTime", "PreemptMode=within"))
+    assert (b.preempt_mode, b.left_out) == ("requeue", ("PreemptMode=within",))
+    assert (a.grace_s, b.grace_s) == (0, 60)

@@ -90,6 +90,36 @@ def test_a_started_job_is_exempt_for_a_while() -> None:
     assert replayed(rows, "lh", conf(exempt_s=180.0), more=own).start_s.tolist() == [0, 300]
 
 
+GRACE = {"l": {"GraceTime": "00:00:30"}}
+
+
+def test_a_job_that_gives_way_runs_on_for_its_time_of_grace() -> None:
+    """GraceTime of its QOS; who takes its place waits as long, and nobody behind goes before."""
+    rows = [(0.0, 500.0, 8), (100.0, 50.0, 8), (110.0, 5.0, 4)]
+    requeued = replayed(rows, "lhh", conf(), more=GRACE, policy="fifo+backfill")
+    assert requeued.start_s.tolist() == [0, 130, 180]
+    assert (requeued.restarts, requeued.end_s[0]) == ({"0": 1}, 130 + REQUEUE_S + 500)
+    cancelled = replayed(rows, "lhh", conf(mode="cancel"), more=GRACE)
+    assert cancelled.end_s.tolist() == [130, 180, 185]
+    assert cancelled.unfinished == {0: "gave way to another job: cancelled"}
+
+
+def test_a_job_may_end_within_its_time_of_grace() -> None:
+    """It completes, and whoever took its place starts then."""
+    outcome = replayed([(0.0, 110.0, 8), (100.0, 50.0, 8)], "lh", conf(), more=GRACE)
+    assert outcome.end_s.tolist() == [110, 160]
+    assert not outcome.restarts
+
+
+def test_of_those_who_give_way_each_has_its_own_time_of_grace() -> None:
+    """Without one a job goes at once; who leaves is not asked for a second time."""
+    rows = [(0.0, 500.0, 4), (0.0, 500.0, 4), (100.0, 50.0, 8), (120.0, 50.0, 8)]
+    outcome = replayed(rows, "lmhh", conf(), more=GRACE)
+    assert outcome.start_s.tolist() == [0, 0, 130, 180]
+    assert outcome.restarts == {"0": 1, "1": 1}
+    assert outcome.lost_gpu_s == 4 * (100 + 130)
+
+
 def test_no_more_jobs_go_than_have_to() -> None:
     """Those of the lower priority go first, and nobody whose room would not be enough."""
     rows = [(0.0, 500.0, 2), (0.0, 500.0, 2), (0.0, 500.0, 4), (100.0, 50.0, 4)]
@@ -105,10 +135,13 @@ def test_tiers_of_partitions_preempt() -> None:
 
     trace = site_trace([(0.0, 500.0, 8), (100.0, 50.0, 4)], "uu", vc="ab")
     for mode, starts in (("", [0, 100]), ("off", [0, 500])):
-        partitions = {"a": Partition(tier=1, mode=mode), "b": Partition(tier=2)}
-        some = conf(by="preempt/partition_prio", partitions=partitions)
-        outcome = replay(trace, NODE, rule_of("fifo"), preemption=some)
-        assert outcome.start_s.tolist() == starts
+        for grace_s in (0.0, 20.0):
+            tier = Partition(tier=1, mode=mode, grace_s=grace_s)
+            partitions = {"a": tier, "b": Partition(tier=2)}
+            some = conf(by="preempt/partition_prio", partitions=partitions)
+            outcome = replay(trace, NODE, rule_of("fifo"), preemption=some)
+            waited_s = grace_s if mode == "" else 0.0
+            assert outcome.start_s.tolist() == [starts[0], starts[1] + waited_s]
 
 
 CONF = """PreemptType=preempt/{by}
@@ -130,7 +163,8 @@ def test_a_slurm_conf_is_read(tmp_path: Path) -> None:
         (1.0, "cancel"),
         (10.0, "suspend"),
     ]
-    assert found.left_out == ("PreemptMode=suspend", "GraceTime of partition high")
+    assert [one.grace_s for one in found.partitions.values()] == [0.0, 30.0]
+    assert found.left_out == ("PreemptMode=suspend",)
     path.write_text(CONF.format(by="none"))
     assert read_preemption(path) is None
     path.write_text(CONF.format(by="luck"))
@@ -139,10 +173,15 @@ def test_a_slurm_conf_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", ["fifo", "fewest+backfill"])
-@given(data=st.data(), exempt_s=st.sampled_from([0.0, 7.0]), requeues=st.booleans())
+@given(
+    data=st.data(),
+    exempt_s=st.sampled_from([0.0, 7.0]),
+    grace=st.sampled_from(["0", "5"]),
+    requeues=st.booleans(),
+)
 @settings(max_examples=60, deadline=None)
 def test_nothing_is_lost_or_invented(
-    data: st.DataObject, exempt_s: float, requeues: bool, policy: str
+    data: st.DataObject, exempt_s: float, grace: str, requeues: bool, policy: str
 ) -> None:
     """GPU-seconds are those of the work and of the losses; who preempts is never preempted."""
     job = st.tuples(
@@ -152,7 +191,8 @@ def test_nothing_is_lost_or_invented(
     letters = data.draw(st.lists(st.sampled_from("lmh"), min_size=len(rows), max_size=len(rows)))
     some = conf(exempt_s=exempt_s, mode="requeue" if requeues else "cancel")
     cluster = Cluster(nodes=3, gpus_per_node=4)
-    outcome = replayed(rows, "".join(letters), some, cluster, policy=policy)
+    more = {"l": {"GraceTime": grace}}
+    outcome = replayed(rows, "".join(letters), some, cluster, policy=policy, more=more)
     assert 0 <= outcome.used.min() <= outcome.used.max() <= cluster.gpus
     gpus = np.array([row[2] for row in rows])
     done = outcome.completed
