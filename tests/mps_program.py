@@ -170,7 +170,7 @@ class Daemon:
             return ""
         if words[0] in PERCENTAGE:
             self.percent = words[1] if len(words) > 1 else self.percent
-            return self.percent
+            return f"{float(self.percent):.1f}"
         if words[0] == "quit":
             wait_s = float(words[2]) if words[1:2] == ["-t"] else 1e9
             self.quitting = time.monotonic() + wait_s
@@ -185,7 +185,7 @@ class Daemon:
             return "GPU Partition Free chunks\nGPU-cafe - 13"
         if words[:2] == ["server", "list"]:
             return "\n".join(known)
-        return f"Invalid command: {words[0]}"
+        return f'Unknown command "{" ".join(words)}"'
 
     def log(self, who: str, text: str, name: str = "control.log") -> None:
         """A line in the form of the real logs."""

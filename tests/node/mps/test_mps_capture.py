@@ -5,8 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from slurm_ext.node.mps.rules import faults
 from tests.mps_standin import install
 
+GENUINE = Path(__file__).parents[1] / "data" / "mps" / "h100-580.json"
+ALIKE = ("get_server_list", "get_default_active_thread_percentage", "nonsense")
 SCRIPT = Path(__file__).parents[3] / "contrib" / "fixtures" / "capture_mps.py"
 
 
@@ -23,4 +26,23 @@ def test_it_captures_and_leaves_nothing(short_folder: Path, only_mps: None) -> N
     assert [each["server"] for each in seen["processes"]] == [False]
     assert seen["commands"]["get_server_list"]["status"] == 0
     assert seen["after quit"]["processes"] == []
+    genuine = json.loads(GENUINE.read_text())
+    for name in ("without a daemon", "start", "second start"):
+        assert [seen[name][part] for part in ("status", "out")] == [
+            genuine[name][part] for part in ("status", "out")
+        ]
+    for command in ALIKE:
+        assert seen["commands"][command]["out"] == genuine["commands"][command]["out"]
     assert "Starting control daemon" in seen["logs"]["control.log"]
+
+
+def test_a_genuine_fault_is_found_in_its_log() -> None:
+    """An H100 under driver 580: a fault is told once a second, and nothing before it."""
+    seen = json.loads(GENUINE.read_text())
+    log = seen["logs after the fault"]["server.log"]
+    before, _, after = log.partition("Status of client {PID: 595")
+    assert faults(before) == []
+    ((when, what),) = faults(after)
+    assert when == "2026-11-26 19:39:45.638"
+    assert "encountered a fatal GPU error" in what
+    assert seen["after the fault"]["get_server_status 586"]["out"] == "FAULT\n"

@@ -52,7 +52,7 @@ class ProbeInside:
             session.writer.write(finished=False)
 
     def _session(self) -> Any:
-        return self._attached._Process.session if self._attached else None  # noqa: SLF001 - inside
+        return self._attached.ProbeState.session if self._attached else None
 
 
 def between(before: Sums | None, after: Sums | None) -> dict[str, float] | None:

@@ -15,7 +15,7 @@ from contrib.bench.gpu.programs.device import Device
 from contrib.bench.gpu.programs.network import network
 from contrib.bench.gpu.programs.samples import CLASSES
 
-EPOCHS, STEPS, CHECKS = 3, 60, 10  # of an epoch; batches of a validation
+EPOCHS, STEPS, CHECKS = 3, 100, 10  # of an epoch; batches of a validation
 WORKERS = 2
 
 

@@ -36,7 +36,10 @@ def measure(here: Here, report: Report) -> None:
         error = _error(report, name, on[name])
         shares["told"].append(error is not None)
         shares["within_5_percent"].append(error is not None and abs(error) <= NEAR)
-        shares["results_equal"].append(off[name].losses == on[name].losses)
+        equal = off[name].losses == on[name].losses
+        shares["results_equal"].append(equal)
+        if not equal:
+            report.facts[f"{name}: results"] = "differ"
     for share, each in shares.items():
         report.add(share, fmean(each) if each else None)
 
