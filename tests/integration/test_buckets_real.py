@@ -11,11 +11,13 @@ import pytest
 
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
-from tests.whole import ACTING, WHOLE, asked, completed, dlqueue, until
+from tests.whole import ACTING, QUICK_TORCH, WHOLE, asked, completed, dlqueue, until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.journey]
 
-TRAINING = '''
+TRAINING = (
+    QUICK_TORCH
+    + '''
 import json, os, sys, time, torch, torch.distributed
 from torch.utils.data import DataLoader, IterableDataset
 
@@ -73,6 +75,7 @@ with open(f"told-{os.environ['SLURM_JOB_ID']}-{rank}", "w") as file:
     json.dump(told, file)
 torch.distributed.destroy_process_group()
 '''
+)
 PORT = "import socket; s = socket.socket(); s.bind((str(), 0)); print(s.getsockname()[1])"
 SRUN = f"""#!/bin/bash
 #SBATCH --job-name=ddp --ntasks=2

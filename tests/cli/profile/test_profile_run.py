@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.whole import QUICK_TORCH
+
 ROOT = Path(__file__).parents[3]
 FETCH_S = 0.04
-TRAINING = """
+TRAINING = (
+    QUICK_TORCH
+    + """
 import os, sys, time, torch
 from torch.utils.data import DataLoader, Dataset
 class Slow(Dataset):
@@ -37,6 +41,7 @@ for number, batch in enumerate(DataLoader(Slow(), 1, num_workers=int(sys.argv[1]
         with open("logs/1/loss.txt", "a") as log:
             log.write("1")
 """
+)
 
 SHARDED = """
 import time, torch

@@ -16,9 +16,12 @@ from slurm_ext.cli.common.settings import load_for_history
 from slurm_ext.cli.run.advice import advice, first_of
 from slurm_ext.core.settings.document import load
 from slurm_ext.node.common.job import PROBE_SITE
+from tests.whole import QUICK_TORCH
 
 ROOT = Path(__file__).parents[3]
-SLEEPY = """
+SLEEPY = (
+    QUICK_TORCH
+    + """
 import time, torch
 from torch.utils.data import DataLoader, Dataset
 class Far(Dataset):
@@ -33,6 +36,7 @@ for batch in DataLoader(Far(), 16):
     model(batch).sum().backward()
     optimizer.step()
 """
+)
 
 
 class Home:
