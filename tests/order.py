@@ -15,6 +15,8 @@ SLOW = {"packages", "probe", "ranks", "spatial"}
 LONGEST = {
     "test_ansible.py",
     "test_install.py",
+    "test_package_life.py",
+    "test_tutorials.py",
     "test_demo.py",
     "test_kept_resources_real.py",
     "test_simulate_site_real.py",

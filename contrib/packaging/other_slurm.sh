@@ -23,8 +23,12 @@ share() { # folders of this machine with the root in folder $1
 }
 
 make_root() {
-    command -v debootstrap >/dev/null ||
-        { apt-get update -qq && apt-get install -y --no-install-recommends debootstrap; }
+    mkdir -p "$(dirname "$1")"
+    ( # two roots may be made at the same time
+        flock 9
+        command -v debootstrap >/dev/null ||
+            { apt-get update -qq && apt-get install -y --no-install-recommends debootstrap; }
+    ) 9>"$(dirname "$1")/lock"
     debootstrap --variant=minbase "$suite" "$1"
     printf '#!/bin/sh\nexit 101\n' >"$1/usr/sbin/policy-rc.d" # no daemon starts by itself
     chmod +x "$1/usr/sbin/policy-rc.d"
