@@ -8,6 +8,7 @@ import time
 from typing import Any, Callable
 
 from ..stalls.gradient_sync import SyncTimes
+from . import graphs
 from .backward import Passes
 from .models import Models
 from .stretches import OptimiserSteps, Stretch, busiest, in_turn
@@ -143,8 +144,9 @@ def hook(module: Any, count: Callable[[Any, float], None]) -> None:
     def after_step(optimiser: Any, *_: Any) -> None:
         if torch.compiler.is_compiling():
             return
-        try:  # noqa: SIM105 - contextlib.suppress takes longer than what it protects
-            count(optimiser, clock())
+        try:
+            if not graphs.is_recorded(optimiser, count):
+                count(optimiser, clock())
         except Exception:  # noqa: S110 - the job's own step is done
             pass
 
