@@ -18,8 +18,9 @@ Which loaders get DLQUEUE_NUM_WORKERS = W workers:
   new set each epoch).
 - From 0 workers: only with torch's own samplers, under fork, and for a dataset that showed on two
   batches in the training process that it keeps no state and holds no open file, socket, thread,
-  database or GPU memory. Whatever goes wrong in the workers, the same epoch goes on in the
-  training process with the batch that was next: nothing lost, nothing twice.
+  database or GPU memory, and which the loop does not change between two batches, as far as a look
+  before each batch sees (inspection/loop_changes.py). Whatever goes wrong in the workers, the same
+  epoch goes on in the training process with the batch that was next: nothing lost, nothing twice.
 - Seeds: torch's seed counts as pinned where it is below 2**32 (unpinned ones are random 64-bit
   numbers). A pinned job with workers is left alone. A pinned job without workers gets them only
   while fetching draws no random numbers; the first batch that does is fetched again in the

@@ -10,7 +10,7 @@ from .counters import machine
 from .directive import Directive
 from .inspection.description import length
 from .lazy_workers import LazyWorkers
-from .passes.phases import LoaderMeter
+from .passes.loader_meter import LoaderMeter
 from .streams.watch import Watch
 from .tuner.tuning import Tuner
 from .workers import gated, room

@@ -21,6 +21,7 @@ from . import rules
 from .counters.turns import READ_ELSEWHERE
 from .inspection import guarding, samplers
 from .inspection.dataset_inspection import DatasetInspection
+from .inspection.loop_changes import LoopWatch
 from .inspection.random_state import random_state, same_state
 from .workers import gated
 from .workers.feed import Feed
@@ -28,6 +29,7 @@ from .workers.gate import Gate
 from .workers.patience import Patient
 
 TRIAL_BATCHES = 2
+KEEPS_STATE = "the dataset keeps state"
 _PATIENCE_S = 30.0  # beyond this and ten times a fetch at home, forked workers have locked up
 _PATIENCE_FETCHES = 10.0
 
@@ -52,6 +54,7 @@ class LazyWorkers:
         # A sampler that is not known shows its iterator with its first index.
         self.trial_left = TRIAL_BATCHES if on_trial else int(self.feed.drawing is None)
         self.home_batch_s = 0.0
+        self.loop = LoopWatch(user_iterator._dataset, user_iterator._collate_fn)
         self.claimed = gate.first > 0
         self.left: Callable[[], int]  # workers that may still be claimed
         self.trains_here: Callable[[], bool]  # in the thread that asks for batches
@@ -65,6 +68,8 @@ class LazyWorkers:
         user_iterator = self.user_iterator()
         if not self.claimed and not self._claim():
             return self.own_next(user_iterator)
+        if self.loop.has_changed_it():
+            return self._stay(user_iterator)
         if self.trial_left:
             return self._trial(user_iterator)
         try:
@@ -101,6 +106,7 @@ class LazyWorkers:
             return
         self._end_workers()
         self.feed.put_back()
+        self.loop.rest()
         self.workers, self.claimed = None, False
 
     def _claim(self) -> bool:
@@ -117,6 +123,7 @@ class LazyWorkers:
         before = _looked(self._look, user_iterator._dataset, last)
         data = self._at_home(user_iterator, index)
         after = _looked(self._look, user_iterator._dataset, last)
+        self.loop.begin()
         self.trial_left -= 1
         reason = _verdict(before, after) or (self._way() if last else None)
         if reason:
@@ -149,6 +156,7 @@ class LazyWorkers:
         began = time.perf_counter()
         torch = sys.modules["torch"]
         self.feed.allow()
+        self.loop.begin()
         seeing = gated.view(
             self.seen,
             num_workers=self.gate.limit,
@@ -181,6 +189,13 @@ class LazyWorkers:
         patience = _PATIENCE_S + _PATIENCE_FETCHES * self.home_batch_s * max(1.0, share)
         workers._get_data = Patient(workers, patience)
 
+    def _stay(self, user_iterator: Any) -> Any:
+        """The next batch of data that the loop changes: made now, as all that come after it."""
+        if self.workers is not None:
+            return self._fall(user_iterator, KEEPS_STATE)
+        self._leave(user_iterator, KEEPS_STATE)
+        return self.own_next(user_iterator)
+
     def _fall(self, user_iterator: Any, reason: str) -> Any:
         self.on_fall(reason)
         self._home(user_iterator)
@@ -195,6 +210,7 @@ class LazyWorkers:
         self.feed.put_back()
         user_iterator._sampler_iter = self.feed.rest
         user_iterator.__dict__.pop("_next_data", None)
+        self.loop.rest()
         self._end_workers()
 
     def _end_workers(self) -> None:
@@ -230,7 +246,7 @@ def _verdict(before: Any, after: Any) -> str | None:
     if after[1] is not None and after[1].unfit is not None:
         return str(after[1].unfit)
     if after[1] is not None and after[1].signature != before[1].signature:
-        return "the dataset keeps state"
+        return KEEPS_STATE
     return None
 
 

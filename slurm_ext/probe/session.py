@@ -17,8 +17,9 @@ from .faults import Faults
 from .gates import Gates
 from .lazy_workers import LazyWorkers
 from .lending.lent_worker import kill_all
+from .passes.loader_meter import LoaderMeter
 from .passes.meters import Meters
-from .passes.phases import NEVER, LoaderMeter, Pass
+from .passes.one_pass import NEVER, Pass
 from .streams import verdict
 from .streams.watch import Watch
 from .summary_writer import SummaryWriter

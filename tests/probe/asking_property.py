@@ -22,9 +22,9 @@ SAME = "SAME_EXAMPLES" in os.environ
 
 def _ask(iterator: Any, count: int) -> None:
     """As the pass's tuner would, between two batches."""
-    current, session = iterator.__dict__["_dlqueue"], sys.modules["_dlqueue_probe.attach"]
+    current, session = iterator.__dict__["_dlqueue"], sys.modules["_dlqueue_probe.process"]
     if current.knob is not None:
-        session._Process.session.knob.ask(current, count)
+        session.ProbeState.session.knob.ask(current, count)
         current.meter.tuner.count = count
 
 

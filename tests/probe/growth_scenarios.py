@@ -30,7 +30,7 @@ class Makers(Dataset[Any]):
 
 
 def _session() -> Any:
-    return sys.modules["_dlqueue_probe.attach"]._Process.session
+    return sys.modules["_dlqueue_probe.process"].ProbeState.session
 
 
 def grown(loader: Any, begin: Callable[[], None] | None = None) -> tuple[list[list[int]], int]:

@@ -15,6 +15,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from tests.probe import (  # noqa: F401 - each lists its scenarios
+    loaders_changed,
     loaders_gated,
     loaders_left_alone,
     loaders_lifted,
@@ -28,8 +29,8 @@ from tests.probe.loader_frame import GROUPS
 
 def last_row(before: int) -> Any:
     """Rows of the loaders that came after so many."""
-    attach = sys.modules.get("_dlqueue_probe.attach")
-    session = attach._Process.session if attach else None
+    process = sys.modules.get("_dlqueue_probe.process")
+    session = process.ProbeState.session if process else None
     return [meter.row() for meter in session.meters.all[before:]] if session else None
 
 
@@ -37,8 +38,8 @@ def results(group: str) -> dict[str, Any]:
     """Every scenario of the group, in its turn."""
     found = {}
     for function in GROUPS[group]:
-        attach = sys.modules.get("_dlqueue_probe.attach")
-        session = attach._Process.session if attach else None
+        process = sys.modules.get("_dlqueue_probe.process")
+        session = process.ProbeState.session if process else None
         before = len(session.meters.all) if session else 0
         for meter in session.meters.all if session else ():
             meter.facts["of"] = "before"  # alike as they look, these loaders are not one made anew

@@ -45,7 +45,7 @@ def forked_child() -> Any:
     if pid == 0:
         with contextlib.suppress(BaseException):
             flat(DataLoader(Numbers(), batch_size=4))
-            session = sys.modules["_dlqueue_probe.attach"]._Process.session
+            session = sys.modules["_dlqueue_probe.process"].ProbeState.session
             session.writer.write(True)
         os._exit(0)
     os.waitpid(pid, 0)

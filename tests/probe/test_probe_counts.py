@@ -12,7 +12,7 @@ from slurm_ext.probe.counters.batches import rows
 from slurm_ext.probe.counters.steps import StepClock
 from slurm_ext.probe.counters.turns import Turns
 from slurm_ext.probe.passes.meters import Meters
-from slurm_ext.probe.passes.phases import Pass
+from slurm_ext.probe.passes.one_pass import Pass
 from tests.probe.conftest import Environment, Python
 from tests.probe.test_step_clock import Optimiser
 

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 GOLDEN = json.loads((HERE.parent / "golden" / "probe" / "v1.json").read_text())
 W = "4"
 SCENARIOS = ("-m", "tests.probe.loader_scenarios")
-GROUPS = ("open", "fallback", "alone", "gated", "seeded", "spawned")
+GROUPS = ("open", "fallback", "alone", "changed", "gated", "seeded", "spawned")
 # Groups that run from one start of Python, by what their environment has besides.
 TOGETHER = {(): GROUPS[:-1], (("DLQUEUE_NUM_WORKERS", ""),): ("alone", "open")}
 
@@ -69,6 +69,7 @@ OPENED = [
     "left_early",
     "pickled_loader",
     "two_at_once",
+    "loop_that_writes_elsewhere",
 ]
 
 
@@ -133,6 +134,32 @@ def test_what_is_not_understood_is_left_alone(scenarios: Run, name: str, reason:
     assert probed[name]["result"] == plain[name]["result"]
     assert (row["method"], row["left_alone"]) == ("own", reason)
     assert row["started_workers"] == row["user_num_workers"]
+
+
+CHANGED = [
+    "attribute",
+    "attribute_of_the_class",
+    "attribute_late_in_the_second_pass",
+    "labels_in_place",
+    "array_in_place",
+    "number_that_processes_share",
+    "model_that_trains",
+    "variable_of_the_module",
+    "name_of_the_module",
+    "variable_of_a_closure",
+    "collate_function",
+]
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_data_that_the_loop_changes_are_read_at_home(scenarios: Run, name: str) -> None:
+    """A batch is made after the change that came before it, as without the probe."""
+    probed, plain, errors = scenarios("changed")
+    row = probed[name]["rows"][0]
+    assert probed[name]["result"] == plain[name]["result"]
+    assert "the dataset keeps state" in (row["left_alone"], row["fallback"])
+    assert row["started_workers"] == 0 or row["gate"] == 0
+    assert errors == ""
 
 
 # Found by a trial, which nobody asked for.

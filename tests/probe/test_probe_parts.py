@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from slurm_ext.probe.counters import batches, fetching, machine
 from slurm_ext.probe.directive import Directive
 from slurm_ext.probe.inspection.dataset_inspection import DatasetInspection
-from slurm_ext.probe.passes.phases import LoaderMeter, Pass
+from slurm_ext.probe.passes.loader_meter import LoaderMeter
+from slurm_ext.probe.passes.one_pass import Pass
 from slurm_ext.probe.stalls import fetch_file
 from slurm_ext.probe.workers import gate
 

@@ -15,7 +15,8 @@ from slurm_ext.probe.counters import backward
 from slurm_ext.probe.counters.steps import StepClock
 from slurm_ext.probe.counters.turns import Turns
 from slurm_ext.probe.passes.meters import Meters
-from slurm_ext.probe.passes.phases import LoaderMeter, Pass
+from slurm_ext.probe.passes.loader_meter import LoaderMeter
+from slurm_ext.probe.passes.one_pass import Pass
 from tests.probe.conftest import Environment, Python
 
 FACTS = {"dataset": "Data", "style": "map", "batch_size": 8, "length": 800, "user_num_workers": 0}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from slurm_ext.probe import attach
+from slurm_ext.probe import pass_starts
 from slurm_ext.probe.counters.batches import BatchCounts
 from slurm_ext.probe.counters.steps import StepClock
 from slurm_ext.probe.counters.turns import READ_ELSEWHERE, Turn, Turns
@@ -134,7 +134,7 @@ def test_batches_are_believed_where_a_full_one_is_full(
 
 def test_a_pass_that_begins_within_another_is_left_as_it_is() -> None:
     """Two threads at once, or a sampler that reads a loader: one of them may be moved."""
-    with attach._alone() as first, attach._alone() as second:
+    with pass_starts.starting_alone() as first, pass_starts.starting_alone() as second:
         assert (first, second) == (True, False)
-    with attach._alone() as third:
+    with pass_starts.starting_alone() as third:
         assert third

@@ -86,7 +86,7 @@ class Reading:
         self.seconds = 0.0
         probe: Any = sys.modules.get("_dlqueue_probe.attach")
         if probe is not None:
-            sync = probe._Process.turns.steps.sync  # noqa: SLF001 - nothing public leads there
+            sync = probe.ProbeState.turns.steps.sync
             sync.look = self._timed(sync.look)
 
     def _timed(self, look: Any) -> Any:

@@ -131,7 +131,7 @@ def probe() -> Callable[[], Any]:
     from slurm_ext.probe import attach
 
     attach.attach(dataloader)
-    return lambda: attach._Process.session  # noqa: SLF001 - its summary has no rows of moments
+    return lambda: attach.ProbeState.session  # its summary has no rows of moments
 
 
 def measure(setting: Setting, seconds: float) -> Measured:

@@ -3,6 +3,7 @@
 from contrib.bench.foreign.newcomers import LATECOMERS, LATEST_LIBRARIES, NEWCOMERS
 from contrib.bench.foreign.program import Program
 from contrib.bench.foreign.strangers import STRANGERS, THEIR_LIBRARIES
+from contrib.bench.foreign.visitors import VISITORS, VISITORS_LIBRARIES
 
 LIBRARIES = (
     "lightning",
@@ -30,6 +31,7 @@ LIBRARIES = (
     "keras",
     *THEIR_LIBRARIES,
     *LATEST_LIBRARIES,
+    *VISITORS_LIBRARIES,
 )
 """As pip takes them; torch itself is the one that the benchmark runs with."""
 
@@ -131,4 +133,5 @@ PROGRAMS = (
     *STRANGERS,
     *NEWCOMERS,
     *LATECOMERS,
+    *VISITORS,
 )

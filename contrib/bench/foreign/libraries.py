@@ -17,7 +17,12 @@ def python_with_libraries(folder: Path) -> tuple[Path, dict[str, str]]:
         venv.create(folder, with_pip=True)
         (site,) = folder.glob("lib/python*/site-packages")
         ours = Path(torch.__file__).parents[1]
-        for name in [ours / "torch", *ours.glob("torchgen"), *ours.glob("torch-*.dist-info")]:
+        for name in [
+            ours / "torch",
+            *ours.glob("torchgen"),
+            *ours.glob("functorch"),
+            *ours.glob("torch-*.dist-info"),
+        ]:
             (site / name.name).symlink_to(name)
     print(f"{len(LIBRARIES)} libraries into {folder}: minutes, the first time", file=sys.stderr)
     if _install(python, *LIBRARIES) is None:

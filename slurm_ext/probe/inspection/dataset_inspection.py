@@ -17,8 +17,8 @@ import types
 from typing import Any, Iterator
 
 MAX_OBJECTS = 5000
-_MAX_ITEMS = 64  # of one container: the items of a list of samples are alike
-_OPAQUE = (type, types.ModuleType, str, bytes, int, float, complex, types.CodeType)
+MAX_ITEMS = 64  # of one container: the items of a list of samples are alike
+OPAQUE = (type, types.ModuleType, str, bytes, int, float, complex, types.CodeType)
 _HANDLES = (io.IOBase, socket.socket, threading.Thread, types.GeneratorType)
 # Connections, files and contexts of libraries, which must not be shared through fork.
 _FOREIGN = frozenset(
@@ -67,7 +67,7 @@ class DatasetInspection:
         waiting = collections.deque([dataset])  # nearest first, should the bound be met
         while waiting and len(seen) < MAX_OBJECTS:
             item = waiting.popleft()
-            if id(item) in seen or isinstance(item, _OPAQUE):
+            if id(item) in seen or isinstance(item, OPAQUE):
                 continue
             seen.add(id(item))
             self.unfit = self.unfit or _unfit(item)
@@ -75,7 +75,7 @@ class DatasetInspection:
             if cache is not None:
                 seen.add(id(getattr(item, cache, None)))
             self.signature.append(_state(item, cache))
-            waiting.extend(_parts(item))
+            waiting.extend(parts(item))
 
 
 def _unfit(item: Any) -> str | None:
@@ -122,7 +122,7 @@ def _random_or_version(item: Any, name: str) -> Any:
     return str(state.tolist() if hasattr(state, "tolist") else state)
 
 
-def _parts(item: Any) -> Iterator[Any]:
+def parts(item: Any) -> Iterator[Any]:
     """The objects an item is made of; a function's globals and a class are not its parts."""
     if isinstance(item, types.FunctionType):
         yield from (cell.cell_contents for cell in item.__closure__ or () if _filled(cell))
@@ -145,7 +145,7 @@ def _plain(item: Any) -> bool:
 
 def _first(items: Any) -> Iterator[Any]:
     for count, item in enumerate(items):
-        if count >= _MAX_ITEMS:
+        if count >= MAX_ITEMS:
             return
         yield item
 

@@ -10,7 +10,8 @@ import weakref
 from typing import Any
 
 from ..inspection import description
-from .phases import LoaderMeter, Pass
+from .loader_meter import LoaderMeter
+from .one_pass import Pass
 
 _MAX_LOADERS = 32
 _MOST_TOLD_APART = 16  # meters from which on a further training continues the last one's

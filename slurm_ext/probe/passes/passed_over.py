@@ -6,11 +6,13 @@ only added up to a step, or read ahead of one, is a part of the training.
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, List, Tuple
 
 from ..stalls.fetch_times import FetchTimes
 
 Totals = Dict[str, Any]
+Phase = Tuple[str, bool, bool]  # its name, whether with lent workers, and whether with steps
+Sums = List[Tuple[bool, bool, Totals]]  # with lent workers, with steps, and what it adds
 
 FEWEST = 4  # batches; fewer are read ahead, or steps that GradScaler leaves out
 _OF_STEPS = ("steps", "shared_steps", "epochs")

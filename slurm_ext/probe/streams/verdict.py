@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from ..counters.turns import READ_ELSEWHERE
-from ..passes.phases import NEVER
+from ..passes.one_pass import NEVER
 from .watch import CLEAN, DRAWS, KEEPS_STATE, NOT_YET
 
 REASONS = {

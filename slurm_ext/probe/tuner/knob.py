@@ -10,7 +10,7 @@ from ..counters import machine
 from ..workers import room
 
 if TYPE_CHECKING:
-    from ..passes.phases import Pass
+    from ..passes.one_pass import Pass
 
 _IDLE_S = 5.0  # a search that saw no batch for so long makes way for another loader's
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Callable
 
-from ..passes.phases import NEVER
+from ..passes.one_pass import NEVER
 from ..stalls.fetch_times import FetchTimes
 from . import autotune
 from .autotune import Block, Rate

@@ -1,0 +1,51 @@
+"""Variables that the program's own functions and classes read; libraries' code is left out."""
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+from typing import Any, Iterator
+
+_LIBRARIES = ("site-packages", "dist-packages", os.path.dirname(os.__file__))
+_FIXED = (types.ModuleType, type, types.BuiltinFunctionType)
+
+
+def variables(function: types.FunctionType) -> list[str]:
+    """Names of its module's variables that a function of the program reads, as far as seen."""
+    space = function.__globals__
+    if not _of_the_program(space.get("__name__")):
+        return []
+    names = dict.fromkeys(_names(function.__code__))
+    return [name for name in names if name in space and not isinstance(space[name], _FIXED)]
+
+
+def own_classes(item: Any) -> Iterator[tuple[type, list[str]]]:
+    """An object's classes that the program defines, and names of the variables of each."""
+    for kind in type(item).__mro__:
+        if _of_the_program(kind.__module__):
+            yield kind, [name for name, part in vars(kind).items() if _settable(name, part)]
+
+
+def code_of(kind: type) -> list[types.FunctionType]:
+    """Functions that are defined in a class."""
+    return [part for part in vars(kind).values() if isinstance(part, types.FunctionType)]
+
+
+def _settable(name: str, part: Any) -> bool:
+    return not name.startswith("__") and not isinstance(part, (types.FunctionType, *_FIXED))
+
+
+def _of_the_program(module_name: Any) -> bool:
+    if module_name == "__main__":
+        return True
+    file = getattr(sys.modules.get(module_name), "__file__", None)
+    return bool(file) and not any(place in str(file) for place in _LIBRARIES)
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Names in a function's code, those of functions within it included."""
+    yield from code.co_names
+    for part in code.co_consts:
+        if isinstance(part, types.CodeType):
+            yield from _names(part)

@@ -1,0 +1,88 @@
+"""A pass over a loader begins: it is measured, and gated where the gate lets it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import time
+from typing import Any, Callable, Iterator
+
+from .inspection import guarding
+from .process import ProbeState, session_of
+from .streams.watch import Init, Watch
+
+
+def watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any], Any]:
+    """Return a DataLoader's `__iter__` whose iterator is watched, and gated if that is right."""
+
+    @functools.wraps(original)
+    def __iter__(self: Any) -> Any:  # noqa: N807 - it takes that method's place
+        asked = time.perf_counter()
+        session = session_of(dataloader)
+        meter = session and session.safely(session.meter, self)
+        if not meter:
+            return original(self)
+        kept = getattr(self, "_iterator", None)  # persistent workers
+        began = time.perf_counter()
+        ProbeState.turns.leave(began)
+        with starting_alone() as alone:
+            gate: Any = session.safely(session.gates.gate, self, meter) if alone else None
+            iterator = _iterator(original, dataloader, self, gate) if alone else original(self)
+        fresh = gate is not None and self.num_workers and iterator is not kept
+        meter.started(time.perf_counter() - began, gate.limit if fresh else 0)
+        meter.startup_s += began - asked  # at first the probe itself starts
+        session.safely(session.watch, self, iterator, meter, gate)
+        return iterator
+
+    return __iter__
+
+
+def _iterator(original: Callable[[Any], Any], dataloader: Any, loader: Any, gate: Any) -> Any:
+    """A pass's iterator, with the gate's workers if there is one, and a look at new workers."""
+    kept = getattr(loader, "_iterator", None)
+    session = ProbeState.session
+    with guarding.guarded(session.safely(session.gates.guard, loader, gate)) as guard:
+        if gate is not None and loader.num_workers:
+            iterator = _gated_iter(original, dataloader, loader, gate)
+        else:
+            iterator = original(loader)
+    if guard is not None and iterator is not kept:
+        iterator.__dict__["_dlqueue_guard"] = guard
+    return iterator
+
+
+@contextlib.contextmanager
+def starting_alone() -> Iterator[bool]:
+    """True if no other pass begins meanwhile, in another thread or around this one."""
+    lock = ProbeState.starting
+    alone = lock.acquire(blocking=False)
+    try:
+        yield alone
+    finally:
+        if alone:
+            lock.release()
+
+
+def _gated_iter(original: Callable[[Any], Any], dataloader: Any, loader: Any, gate: Any) -> Any:
+    """The original `__iter__` with the gate's workers; where they cannot start, the user's."""
+    generator = loader.generator or sys.modules["torch"].default_generator
+    state = generator.get_state()
+    with contextlib.suppress(Exception), _offered(dataloader, loader, gate):
+        return original(loader)
+    generator.set_state(state)  # such as no more processes; an error of the user's own comes again
+    return original(loader)
+
+
+@contextlib.contextmanager
+def _offered(dataloader: Any, loader: Any, gate: Any) -> Iterator[None]:
+    """Meanwhile the loader's workers are gated ones, of the kind that its seeds allow."""
+    from . import lazy_workers
+    from .workers import gated
+
+    watch, changes = guarding.guard, {}
+    if gate.keeps_streams and isinstance(watch, Watch) and loader.worker_init_fn:
+        changes["worker_init_fn"] = Init(watch, loader.worker_init_fn)
+    kind = lazy_workers.Gated.seeded if gate.keeps_streams else lazy_workers.Gated.kind
+    with gated.offered(dataloader, kind, loader, gate, **changes):
+        yield

@@ -1,0 +1,149 @@
+"""One loader's numbers over all its passes, and how its workers were set."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Callable
+
+from ..stalls.phase_row import add, phase_row
+from .one_pass import Pass
+from .phase_sums import PhaseSums, place
+from .starts import Starts
+
+_OF_THE_LOADER = (
+    "rows_in_all",
+    "starts",
+    "worker_private",
+    "memory_due",
+    "tuner",
+    "pass_batches",
+    "gated",
+    "gate_open",
+    "most_workers",
+    "left_alone",
+    "fallback",
+    "kept",
+    "_trusted",
+)
+
+
+class LoaderMeter:
+    """One loader's numbers over all its passes, and how its workers were set."""
+
+    def __init__(self, number: int, facts: dict[str, Any], run_dir: str) -> None:
+        self.number = number
+        self.owner: Callable[[], Any] = lambda: None  # the loader, while it lives
+        self.facts = facts
+        self.run_dir = run_dir
+        self.rows_in_all: int | None = None  # samples of a full pass, where that is known
+        self.startup_s = 0.0  # of its own passes
+        self.starts = Starts(lasting=facts["persistent"])
+        self.worker_private = 0
+        self.memory_due = 0.0  # when the room for its workers is to be looked at again
+        self.tuner: Any = None  # where the loader finds its own count of workers
+        self.pass_batches: int | None = None  # of a full pass
+        self.gated: int | None = None  # workers started for the directive
+        self.gate_open: int | None = None
+        self.most_workers: int | None = None  # as many as the gate can open
+        self.left_alone: str | None = None
+        self.fallback: str | None = None
+        self.kept: str | None = None  # left alone for good: the trial said why
+        self._trusted: weakref.ref[Any] | None = None
+        self._passes: list[Pass] = []
+        self._lasting: Pass | None = None  # the latest pass of persistent workers
+        self._sums = PhaseSums()
+        self.models: set[int] = set()  # that optimisers stepped with its batches
+
+    def hand_over(self, current: Pass, other: LoaderMeter) -> None:
+        """This pass is another training's: what is known of the loader goes with it."""
+        for name in _OF_THE_LOADER:
+            setattr(other, name, getattr(self, name))
+        self._passes.remove(current)
+        other._passes.append(current)
+        current.meter = other
+        self.startup_s -= self.starts.latest_s
+        other.startup_s += self.starts.latest_s
+
+    def samples(self, batches: int, fetched: tuple[float, ...]) -> int:
+        """Samples in so many batches: exact where batches are whole, else by what was fetched.
+
+        A loader that begins anew by itself delivers more than its dataset holds.
+        """
+        size, in_all = self.facts["batch_size"] or 1, self.rows_in_all
+        if in_all is not None and (batches - 1) * size < in_all:
+            return int(min(batches * size, in_all))
+        return round(batches * fetched[0] / fetched[1]) if fetched[1] else int(batches * size)
+
+    def started(self, seconds: float, workers: int) -> None:
+        """Starting so many workers took so long."""
+        self.startup_s += seconds
+        self.starts.add(seconds, workers)
+
+    def trust(self, loader: Any) -> None:
+        """This very loader's dataset went well in workers: no trial at home next time."""
+        self._trusted = weakref.ref(loader)
+
+    def trusts(self, loader: Any) -> bool:
+        """True if `trust` was called for this loader."""
+        return self._trusted is not None and self._trusted() is loader
+
+    def begin(self, current: Pass) -> None:
+        """A new pass; those whose iterator is gone, or is used again, have ended."""
+        self._sums.settle()
+        fresh = current.iterator()
+        for old in list(self._passes):
+            if old.iterator() in (None, fresh):
+                self.end(old)
+        self._passes.append(current)
+
+    def end(self, current: Pass) -> None:
+        """Adds a pass to its phase, once."""
+        current.over = True
+        if current in self._passes:
+            self._passes.remove(current)
+            current.made.end()
+            self.starts.pass_s = current.wait_s + current.step_s
+            self.worker_private = max(self.worker_private, current.made.private_bytes())
+            self._sums.close(current, self.starts.latest_s)
+            self._lasting = current if self.facts["persistent"] else None
+            if self._lasting is None:
+                current.made.forget()
+
+    def finish(self, current: Pass, late: int) -> None:
+        """Add steps for which the pass's last batches waited at its end: loops read ahead."""
+        seconds = current.unfinished_s(late) if current.ended_at else 0.0
+        total = self._sums.total_of(current) if seconds else None
+        if total and total["wall_s"]:
+            workers = seconds * total["workers"] / total["wall_s"]
+            add(total, {"wall_s": seconds, "step_s": seconds, "workers": workers})
+            current.ended_at = 0.0
+
+    def forget_workers(self) -> None:
+        """At Python's end: no totals file stays."""
+        for current in [*self._passes, *([self._lasting] if self._lasting else [])]:
+            current.made.forget()
+
+    def row(self) -> dict[str, Any]:
+        """The loader's part of the summary, passes under way included."""
+        for current in self._passes:
+            self.worker_private = max(self.worker_private, current.made.private_bytes())
+        phases, aside_s = self._sums.with_those(self._passes)
+        trains = any(stepped for _, _, stepped in phases)
+        return {
+            "id": self.number,
+            **{key: self.facts[key] for key in ("dataset", "style", "batch_size", "length")},
+            "model": min(self.models, default=None),
+            "user_num_workers": self.facts["user_num_workers"],
+            "started_workers": self.facts["user_num_workers"] if self.gated is None else self.gated,
+            "gate": self.gate_open,
+            "most_workers": self.most_workers,
+            "method": "own" if self.gated is None else "gated",
+            "left_alone": self.left_alone,
+            "fallback": self.fallback,
+            "worker_rss_bytes": self.worker_private or None,
+            "startup_s": self.startup_s - (aside_s if trains else 0.0),
+            "tuned": self.tuner and self.tuner.row(self.facts["batch_size"] or 1),
+            "phases": [
+                phase_row(name, total) for (name, _, _), total in sorted(phases.items(), key=place)
+            ],
+        }
