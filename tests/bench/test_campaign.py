@@ -13,7 +13,6 @@ import pytest
 from contrib.bench.campaign import accounting, load
 from contrib.bench.campaign.__main__ import chosen
 from contrib.bench.campaign.accounting import Ran
-from contrib.bench.campaign.earlier import read
 from contrib.bench.campaign.endings import ENDINGS, Batch
 from contrib.bench.campaign.faults import FAULTS
 from contrib.bench.campaign.faults.migration import taken_back
@@ -21,7 +20,8 @@ from contrib.bench.campaign.forgotten import all_ended_by_themselves, ends, with
 from contrib.bench.campaign.holds import Hold, holds, most_within
 from contrib.bench.campaign.load import GROUP, Load, groups
 from contrib.bench.campaign.measure import Counts
-from contrib.bench.campaign.page import page
+from contrib.bench.campaign.pages.earlier import read
+from contrib.bench.campaign.pages.page import page
 from contrib.bench.campaign.records import Recorded, doubled, lost, told_otherwise
 from contrib.bench.campaign.row import Row, given_again, row_of
 from contrib.bench.campaign.shapes import Shapes

@@ -19,11 +19,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from contrib.bench.campaign.earlier import earlier
 from contrib.bench.campaign.faults import FAULTS
 from contrib.bench.campaign.faults.fault import Fault
 from contrib.bench.campaign.measure import Counts
-from contrib.bench.campaign.page import page
+from contrib.bench.campaign.pages.earlier import earlier
+from contrib.bench.campaign.pages.page import page
 from contrib.bench.campaign.row import Row
 from contrib.bench.campaign.state import State
 from contrib.bench.campaign.turn import measured

@@ -5,8 +5,8 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from contrib.bench.campaign.earlier import NOTHING, Earlier
 from contrib.bench.campaign.faults.fault import Fault
+from contrib.bench.campaign.pages.earlier import NOTHING, Earlier
 from contrib.bench.campaign.row import Row
 
 _HEAD = (

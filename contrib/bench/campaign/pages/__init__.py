@@ -1,0 +1,1 @@
+"""The table for people: written, and read again where rows are kept."""
