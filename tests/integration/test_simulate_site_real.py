@@ -29,7 +29,7 @@ TIERS = """PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SchedulerParameters=bf_interval=1,bf_resolution=1,bf_continue,sched_interval=1
 PartitionName=kept Nodes=ALL PriorityTier=1 PreemptMode=OFF
-PartitionName=low Nodes=ALL PriorityTier=1
+PartitionName=low Nodes=ALL PriorityTier=1 GraceTime=15
 PartitionName=high Nodes=ALL PriorityTier=10
 """
 ACCOUNTS = {
@@ -48,6 +48,8 @@ QOS = {
     "mid": "Priority=5 PreemptMode=cancel",
     "high": "Priority=9 Preempt=low,mid",
     "tenth": "UsageFactor=0.1",
+    "twice": "UsageFactor=2 Flags=UsageFactorSafe MaxTRESMinsPerJob=cpu=4",
+    "half": "UsageFactor=0.5 Flags=UsageFactorSafe MaxTRESMinsPerJob=cpu=2",
 }
 HEAD = "job,submit_s,duration_s,gpus,cpus,user,account,qos,vc,limit_s"
 LIMIT_MIN = 3
@@ -213,6 +215,20 @@ def test_wall_time_and_usage_factors_count_as_on_slurm(
     assert [row.why for row in outcomes] == ["ended: GrpWall=1 minutes of account wall", ""]
 
 
+def test_a_factor_of_time_limits_counts_without_safe_as_on_slurm(
+    slurm: Sandbox, tmp_path: Path
+) -> None:
+    """UsageFactorSafe: three minutes are six of four, or one and a half of two."""
+    jobs = [Job(qos=qos, cpus=1, seconds=3) for qos in ("twice", "half")]
+    ids = [job.submit(slurm) for job in jobs]
+    assert slurm.wait(ids[1]) == "COMPLETED"
+    until(lambda: "QOSMaxCpuMinutes" in slurm.job(ids[0])["Reason"], "nothing keeps it")
+    slurm.run(["scancel", str(ids[0])])
+    at = [times(slurm.job(ids[1]))[0]] * 2
+    outcomes = replayed(tmp_path, slurm, list(zip(at, jobs, strict=True)))
+    assert [row.why for row in outcomes] == ["left out", ""]
+
+
 def test_jobs_give_way_as_on_slurm(slurm: Sandbox, tmp_path: Path) -> None:
     """By QOS: the lower priority goes first and is requeued, the other is cancelled."""
     fills = Job(cpus=4, seconds=170).submit(slurm)  # what the jobs of `minutes` had
@@ -234,15 +250,18 @@ def test_jobs_give_way_as_on_slurm(slurm: Sandbox, tmp_path: Path) -> None:
 
 
 def test_partitions_give_way_as_on_slurm(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
-    """By tier; a partition whose mode is OFF keeps its jobs."""
+    """By tier, after the partition's GraceTime; one whose mode is OFF keeps its jobs."""
     jobs = [
-        Job(vc="kept", cpus=2, seconds=20),
+        Job(vc="kept", cpus=2, seconds=100),
         Job(vc="low", cpus=2, seconds=100),
         Job(vc="high", cpus=2, seconds=5),
     ]
     slurm = make_sandbox(nodes=1, cpus=4, accounting=True, slurm_conf=TIERS)
     found = replayed(tmp_path, slurm, _one_after_the_other(slurm, jobs), TIERS)
-    assert [one.restarts for one in found] == [0, 1, 0]
+    assert [row.restarts for row in found] == [0, 1, 0]
+    submit_s, start_s, _ = times(slurm.job(len(jobs)))
+    assert start_s - submit_s >= 15  # and until Slurm looks again
+    assert found[2].waited_s == pytest.approx(15, abs=1)
 
 
 def _one_after_the_other(slurm: Sandbox, jobs: Sequence[Job]) -> list[tuple[float, Job]]:
