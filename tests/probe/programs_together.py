@@ -28,6 +28,7 @@ def sample(_: int) -> Any:
 
 
 def train(told: str, length: int, epochs: int = 4, late_s: float = 0.0, **options: Any) -> None:
+    import_all_of_torch()
     data = Numbers(sample, length)
     distributed = torch.distributed.is_initialized()
     if distributed:

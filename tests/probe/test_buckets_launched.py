@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.probe.buckets.construction import signature_of
-from tests.probe.conftest import ROOT, Environment
+from tests.probe.conftest import QUICKLY, ROOT, Environment
 from tests.probe.programs_mixed import layers
 from tests.probe.several_ranks import LIMIT_S, ran_ranks
 
@@ -29,7 +29,7 @@ def by_torchrun(folder: Path, env: dict[str, str], ranks: int) -> None:
     """All ranks as children of torchrun, whose agent holds the store."""
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     subprocess.run(
-        [sys.executable, "-W", "ignore", *launcher, "-m", PROGRAM, str(folder)],
+        [sys.executable, "-W", "ignore", *launcher, *QUICKLY, PROGRAM, str(folder)],
         env={**env, "OMP_NUM_THREADS": "1"},
         cwd=ROOT,
         check=True,

@@ -11,7 +11,7 @@ from slurm_ext.core.loader_run import loader_run
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.core.stalls.step_split import step_split
 from slurm_ext.core.trainings import Training, trainings
-from tests.probe.conftest import ROOT, Environment, Python
+from tests.probe.conftest import QUICKLY, ROOT, Environment, Python
 
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "spool" / "v1.json").read_text(encoding="utf-8"))
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone")
@@ -54,7 +54,11 @@ TOGETHER = ("-m", "tests.probe.programs_together")
 
 @pytest.mark.parametrize(
     "words",
-    [(*TORCHRUN, *TOGETHER, "ranks"), (*TOGETHER, "spawned"), (*TOGETHER, "side_by_side")],
+    [
+        (*TORCHRUN, *QUICKLY, TOGETHER[1], "ranks"),
+        (*TOGETHER, "spawned"),
+        (*TOGETHER, "side_by_side"),
+    ],
     ids=lambda words: words[-1],
 )
 def test_processes_that_train_together_are_one_rate(
