@@ -1,4 +1,4 @@
-"""Why a program could not be started, and how the file of that name in this folder can be."""
+"""Messages for a program that could not be started: why, and what to type instead."""
 
 from __future__ import annotations
 
