@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from contrib.bench.campaign import accounting, load
+from contrib.bench.campaign import accounting, endings, load
 from contrib.bench.campaign.__main__ import chosen
 from contrib.bench.campaign.accounting import Ran
 from contrib.bench.campaign.endings import ENDINGS, Batch
@@ -389,7 +389,23 @@ def test_a_job_whose_time_was_up_by_itself_is_not_waited_for(tmp_path: Path) -> 
     assert commands == []
 
 
+def test_requeued_jobs_start_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one is asked again later; slurmd would run no prolog for it."""
+    commands: list[str] = []
+    clock_s = [100.0]
+    monkeypatch.setattr("contrib.bench.campaign.endings.time.monotonic", lambda: clock_s[0])
+    starter = endings.Starter(_cluster_of(tmp_path, {}, commands))
+    for job_id, passed_s in (("7", 0.0), ("8", 1.0), ("8", endings.APART_S)):
+        clock_s[0] += passed_s
+        starter.start(job_id)
+    assert [word for word in commands if word.startswith("JobId")] == ["JobId=7", "JobId=8"]
+
+
 def _cluster_of(folder: Path, job: dict[str, str], commands: list[str]) -> Any:
     """A cluster in `folder` whose every job is `job`."""
-    slurm = SimpleNamespace(path=folder.joinpath, job=lambda _: job, run=commands.extend)
+    slurm = SimpleNamespace(
+        path=folder.joinpath,
+        job=lambda _: job,
+        run=lambda words, **_: commands.extend(words),
+    )
     return SimpleNamespace(slurm=slurm)

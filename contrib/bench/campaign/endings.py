@@ -10,6 +10,7 @@ from contrib.bench.campaign.submissions import Kind, Submitted, submit
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.slurm.records import ENDED_STATES
 
+APART_S = 4.0
 SAME_S = 2.0  # Slurm's accounting keeps one start of a job that is requeued within its first second
 _BEGUN = '#!/bin/bash\necho "$SLURM_RESTART_COUNT" >>{folder}/$SLURM_JOB_ID\nsleep {nap}\n'
 _EAT = "python3 -S -c 'x = bytearray(400_000_000); import time; time.sleep(600)'\n"
@@ -51,6 +52,7 @@ class Batch:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self.submitted = cluster, list[Submitted]()
+        self.starter = Starter(cluster)
         self._waiting: dict[int, tuple[str, ...]] = {}
         self._acted: dict[int, tuple[tuple[str, ...], int]] = {}  # by a job's user, at which start
         self._again: set[int] = set()
@@ -130,10 +132,23 @@ class Batch:
             return True
         job = self._cluster.slurm.job(job_id)
         if job.get("JobState") == "PENDING":
-            start_now(self._cluster, str(job_id))
+            self.starter.start(str(job_id))
         return job.get("JobState") not in ("PENDING", "RUNNING", "COMPLETING", None)
 
 
-def start_now(cluster: Cluster, job_id: str) -> None:
-    """Have a requeued job start: Slurm lets it wait for two minutes."""
-    cluster.slurm.run(["scontrol", "update", f"JobId={job_id}", "StartTime=now"], check=False)
+class Starter:
+    """Has requeued jobs start, which Slurm lets wait for two minutes; one at a time.
+
+    slurmd 22.05 runs no prolog for the second of two that begin again on it within two seconds, or
+    waits for that prolog in vain and is drained.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._started_s = cluster, float("-inf")
+
+    def start(self, job_id: str) -> None:
+        """Have it start, if no other one was started just before."""
+        if time.monotonic() - self._started_s >= APART_S:
+            self._started_s = time.monotonic()
+            words = ["scontrol", "update", f"JobId={job_id}", "StartTime=now"]
+            self._cluster.slurm.run(words, check=False)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from contrib.bench.campaign import accounting, records
 from contrib.bench.campaign.accounting import Ran
 from contrib.bench.campaign.cluster import Cluster
-from contrib.bench.campaign.endings import start_now
 from contrib.bench.campaign.faults.fault import Fault, Hurts
 from contrib.bench.campaign.forgotten import all_ended_by_themselves, ends, with_forgotten
 from contrib.bench.campaign.load import Load
@@ -130,7 +129,7 @@ class Measurement:
         lines = [line.split(" ", 1) for line in self._cluster.slurm.run(words).stdout.splitlines()]
         for job_id, reason in lines:
             if reason == "BeginTime":
-                start_now(self._cluster, job_id)
+                self._batch.starter.start(job_id)
         held = ("JobHeldUser", "Dependency")
         return [job_id for job_id, reason in lines if not reason.startswith(held)]
 
