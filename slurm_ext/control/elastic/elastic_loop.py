@@ -57,6 +57,7 @@ class ElasticLoop:
         self._changed_s: dict[str, float] = dict(kept.get("changed_s", {}))
         self._limits = ElasticLimits(client, set(kept.get("limited", ())))
         self._now_s = 0.0
+        self._started_s = float("-inf")  # the round in which a requeued job was started
         self._seen: dict[str, Any] = {}
 
     def plan(self, now_s: float) -> Sequence[PlannedAction]:
@@ -158,13 +159,23 @@ class ElasticLoop:
         if planned.before["gpus"] != planned.after["gpus"]:
             self._client.resize(job_id, planned.shape)
         if planned.starts:
-            self._client.delay([job_id], 0)
+            self._start(job_id)
             self._wanted.pop(name, None)
         self._changed_s[name] = self._now_s
         if self._asked[name]["gpus"] == planned.after["gpus"]:
             del self._asked[name]
         self._keep()
         return DONE
+
+    def _start(self, job_id: int) -> None:
+        """Have one requeued job a round start at once; others wait for Slurm's two minutes.
+
+        slurmd 22.05 runs no prolog for the second job that begins again on it within two seconds
+        and two minutes of its requeue, or waits for that prolog in vain and is drained.
+        """
+        if self._started_s < self._now_s:
+            self._client.delay([job_id], 0)
+            self._started_s = self._now_s
 
     def undo(self, now_s: float) -> Sequence[PlannedAction]:
         """Jobs that wait ask for what they asked, and may start; who runs goes on. SlurmError."""

@@ -152,6 +152,19 @@ def test_what_was_changed_is_put_back(tmp_path: Path) -> None:
     assert cluster.loop.undo(1e6 + 6) == ()
 
 
+def test_one_requeued_job_a_round_starts_at_once(tmp_path: Path) -> None:
+    """Others start by themselves, at their new size: two at once get no prolog on one node."""
+    cluster = Cluster(tmp_path, *(running(n, 1, tmp_path) for n in (1, 2)))
+    cluster.round()
+    resized = [what for what, *_ in cluster.client.asked].count("requeue")
+    for number in (1, 2):
+        cluster.now(number, state="PENDING", reason="BeginTime")
+    started = cluster.round(1e6 + 5)
+    assert resized == len([said for said in started if said.endswith("start")]) == 2
+    assert [what for what, *_ in cluster.client.asked].count("delay") == 1
+    assert not any(said.endswith("start") for said in cluster.round(1e6 + 10))
+
+
 def test_a_running_job_keeps_its_size_for_a_while(tmp_path: Path) -> None:
     """elastic.least_s after its last change, whatever comes."""
     cluster = Cluster(tmp_path, running(1, 2, tmp_path), least_s=600.0)
