@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 WAITED = 0.1  # of the loop's time: less is not worth a word
+UNKNOWN = "not measured: no training that dlqueue knows (PyTorch, TensorFlow, JAX)"
 
 
 def end_json(
@@ -46,7 +47,7 @@ def _parts(record: dict[str, Any]) -> Iterator[str]:
     probe = probe_of(record)
     first = probe["trainings"][0] if probe and probe["trainings"] else {}
     if not first.get("samples_per_s"):
-        yield measured({"probe": probe})
+        yield measured({"probe": probe}) if probe else UNKNOWN
         return
     from slurm_ext.core.stalls.waited_share import waited_share
 

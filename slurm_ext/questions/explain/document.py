@@ -82,6 +82,8 @@ def explained(history: "History", named: str, pool: "History | None" = None) -> 
     job_id = ledger["job_id"] if ledger else name.job_id
     recorded = None if job_id is None else job(history, job_id, name.task)
     runs = recorded["runs"] if recorded else []
+    if name.task is not None and not runs and job_id is not None:
+        _must_be_array(history, job_id, named)
     ledger = ledger or (recorded or {}).get("decision")
     if name.task is not None and runs:
         job_id = runs[0]["job_id"]
@@ -92,6 +94,18 @@ def explained(history: "History", named: str, pool: "History | None" = None) -> 
             " submission, a run some seconds after its end, and jobs that opted out never"
         )
     return _of_runs(history, pool or history, job_id, ledger, runs, moves)
+
+
+def _must_be_array(history: "History", job_id: int, named: str) -> None:
+    """Raises HistoryError for a task of a job that ran, and is no array."""
+    from slurm_ext.history.views.queries import job
+
+    runs = (job(history, job_id) or {}).get("runs", ())
+    if any(run["job_id"] == job_id and run["array_job_id"] is None for run in runs):
+        raise HistoryError(
+            f"{history.path} knows nothing of {named}: {job_id} is no array; see"
+            f" `dlqueue explain {job_id}`"
+        )
 
 
 def _moves(history: "History", job_id: int | None) -> list[dict[str, Any]]:

@@ -312,3 +312,15 @@ def test_doctor_says_where_the_runs_are_kept(home: Home) -> None:
 
     assert finding()["status"] == "ok"
     assert str(home.state / "dlqueue") in finding()["seen"]
+
+
+def test_a_program_that_trains_nothing_is_told_why_it_has_no_figure(home: Home) -> None:
+    """Its run is kept; a task of it, as of an array, is not known."""
+    done = home.dlqueue("run", "true")
+    assert "no training that dlqueue knows (PyTorch, TensorFlow, JAX); dlqueue explain 1" in (
+        done.stderr
+    )
+    task = home.dlqueue("explain", "1_2")
+    assert task.returncode == 1
+    assert "knows nothing of 1_2: 1 is no array; see `dlqueue explain 1`" in task.stderr
+    assert home.dlqueue("explain", "1").returncode == 0
