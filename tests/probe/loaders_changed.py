@@ -157,3 +157,22 @@ def loop_that_writes_elsewhere() -> Any:
             net.weight.mul_(0.9)
 
     return read(Numbers(), change, epochs=2, collate_fn=Collate())
+
+
+@scenario("changed")
+def items_of_a_long_list() -> Any:
+    labels = [0] * 300
+    data = Numbers(lambda index: torch.tensor(index + labels[200 + index]))
+
+    def change(number: int) -> None:
+        labels[200 + 4 * number + 4 :] = [number] * len(labels[200 + 4 * number + 4 :])
+
+    return read(data, change)
+
+
+@scenario("open")
+def setting_written_again() -> Any:
+    """A value that is equal to the one before it changes nothing."""
+    data = Levelled()
+    data.level = 1000
+    return read(data, lambda _: setattr(data, "level", int("1000")))

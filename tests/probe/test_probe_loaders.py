@@ -70,6 +70,7 @@ OPENED = [
     "pickled_loader",
     "two_at_once",
     "loop_that_writes_elsewhere",
+    "setting_written_again",
 ]
 
 
@@ -148,6 +149,7 @@ CHANGED = [
     "name_of_the_module",
     "variable_of_a_closure",
     "collate_function",
+    "items_of_a_long_list",
 ]
 
 

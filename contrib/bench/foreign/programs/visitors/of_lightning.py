@@ -1,5 +1,7 @@
 """Lightning's other ways, and kits built on it: `python -m ...visitors.of_lightning NAME`."""
 
+import shutil
+import tempfile
 import time
 
 import torch
@@ -48,7 +50,7 @@ def _gan(L, truth):  # noqa: N803 - as it is imported
             truth.trained(len(real), loss.item())
             time.sleep(STEP_S)
 
-        def validation_step(self, batch, _number, _loader=0):
+        def validation_step(self, batch, _number, dataloader_idx=0):  # noqa: ARG002 - asked for
             self.log("real", self.critic(batch[0].flatten(1)).mean())
 
         def on_train_epoch_start(self):
@@ -84,9 +86,9 @@ def data_module():
     truth.tell()
 
 
-def _of_fabric(fabric, truth):
+def _of_fabric(fabric):
     same_each_time()
-    net = model()
+    net, truth = model(), Truth()
     net, optimizer = fabric.setup(net, torch.optim.Adam(net.parameters(), 1e-3))
     loader = fabric.setup_dataloaders(DataLoader(Images(800), batch_size=16, shuffle=True))
     for _ in range(3):
@@ -111,7 +113,7 @@ def fabric_spawned():
     from lightning import Fabric
 
     fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp_spawn")
-    fabric.launch(_of_fabric, Truth())
+    fabric.launch(_of_fabric)
 
 
 def temporal_fusion():
@@ -188,6 +190,7 @@ def gluonts():
         def on_train_epoch_end(self, *_):
             truth.end()
 
+    folder = tempfile.mkdtemp()
     estimator = DeepAREstimator(
         freq="D",
         prediction_length=6,
@@ -195,9 +198,16 @@ def gluonts():
         num_layers=1,
         batch_size=16,
         num_batches_per_epoch=30,
-        trainer_kwargs={"max_epochs": 3, "callbacks": [Clock()], **_QUIET},
+        trainer_kwargs={
+            **_QUIET,
+            "max_epochs": 3,
+            "callbacks": [Clock()],
+            "enable_checkpointing": True,
+            "default_root_dir": folder,
+        },
     )
     estimator.train(PandasDataset(series))
+    shutil.rmtree(folder)
     truth.tell()
 
 
