@@ -180,3 +180,24 @@ def test_a_record_with_a_path_that_leads_elsewhere_is_damaged(
     record.write_text(json.dumps({**json.loads(record.read_text()), key: value}))
     assert site.run("uninstall") == 1
     assert "is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("user_id", "told"), [(1000, True), (0, False)])
+def test_a_user_who_may_not_write_is_told_who_may(
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    user_id: int,
+    told: bool,
+) -> None:
+    """The system's reason, and that it is root's to do; root itself has other reasons."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/etc/dlqueue")
+
+    monkeypatch.setattr(apply, "_apply", refused)
+    monkeypatch.setattr(os, "geteuid", lambda: user_id)
+    assert site.run("install") == 1
+    message = capsys.readouterr().err
+    assert "/etc/dlqueue: Permission denied; everything is as it was before" in message
+    assert ("only root can change a site's files" in message) == told
