@@ -16,7 +16,7 @@ _FULL = "records wait or are dropped: make room"
 
 
 def own_runs(settings: Settings) -> Iterator[Finding]:
-    """Where no site is set up, what `dlqueue run` needs: a folder of this user's own."""
+    """The user's own folder, which is all that `dlqueue run` needs where there is no site."""
     if settings.source != Settings().source or not siteless():
         return
     folder = Path(own_folder())

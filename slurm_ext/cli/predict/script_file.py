@@ -78,7 +78,7 @@ def _text(script: str) -> str:
 
 
 def _if_program(name: str) -> str:
-    """What to do with a program, where a batch script was to be named; "" for anything else."""
+    """Advice for a program named in place of a batch script; "" for anything else."""
     import shutil
 
     if "/" in name or shutil.which(name) is None:

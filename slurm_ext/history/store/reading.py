@@ -51,7 +51,7 @@ def check_size(path: Path) -> None:
 
 
 def _creator(path: Path) -> str:
-    """What makes this history: a site's advisor, or a first run of the user's own."""
+    """The maker of this history: a site's advisor, or a first run of the user's own."""
     if str(path.parent) == own_folder():
         return "your first `dlqueue run python train.py` creates it"
     return "`dlqueue serve` creates it, `dlqueue run` one of your own"
