@@ -1,7 +1,7 @@
 """GPUs for machines without one: a C library in NVML's place, built for the test that wants it.
 
-It was written from NVIDIA's NVML manual and never compared with hardware; nvidia-ml-py itself is
-the real one, so that what is tested is our whole way through it.
+It answers as an H100 did (tests/node/data/nvml, by contrib/fixtures/capture_nvml.py); nvidia-ml-py
+itself is the real one, so that what is tested is our whole way through it.
 """
 
 import ctypes

@@ -57,7 +57,7 @@ class TwoLevelReduction:
         )
 
     def _memory_for(self, values: torch.Tensor) -> SharedMemory | None:
-        """The neighbours' memory, made anew for larger values; None where they cannot share any."""
+        """The neighbours' memory, large enough for the values; None where they cannot share any."""
         from slurm_ext.ranks.shared import MOST_BYTES, shared_memory
 
         size = values.numel() * values.element_size()

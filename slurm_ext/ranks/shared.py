@@ -63,7 +63,7 @@ class SharedMemory:
         return buffer[begin : begin + size].view(like.dtype)
 
     def _meet(self, flat: torch.Tensor) -> None:
-        """What was written and read so far is done, on all ranks."""
+        """Wait until all ranks have written and read what they began."""
         if flat.is_cuda:
             torch.cuda.current_stream(flat.device).synchronize()
         dist.barrier(group=self._group)

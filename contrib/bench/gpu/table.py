@@ -101,7 +101,7 @@ ROWS = (
     RowKind(
         "frameworks",
         "the probe's figure of trainings by frameworks on the GPU, against their own count",
-        60,
+        90,
         (
             Wanted("told", 1, at_most=False),
             Wanted("within_5_percent", 1, at_most=False),

@@ -60,7 +60,7 @@ def result(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _gpus(device: str) -> list[str]:
-    """Names of the GPUs, told by a process of its own: one that has asked must not fork ranks."""
+    """Names of the GPUs, by a process of its own: one that started CUDA must not fork ranks."""
     if device == "cpu":
         return []
     facts = torch_facts()

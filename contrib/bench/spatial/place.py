@@ -1,4 +1,4 @@
-"""Where a rank computes."""
+"""The device of a rank."""
 
 import torch
 import torch.distributed as dist

@@ -76,3 +76,7 @@ class CounterGain:
             self.unknown += 1
         else:
             self.total = (self.total or 0.0) + step
+
+    def add(self, more: float) -> None:
+        """Take a gain that is known without the counter."""
+        self.total = (self.total or 0.0) + more

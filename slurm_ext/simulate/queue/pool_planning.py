@@ -214,7 +214,7 @@ class PlanningPool:
             insort(self._ends, (self._end_s(job), job))
 
     def _end_s(self, job: int) -> float:
-        """When a running job is expected to end."""
+        """The expected end of a running job."""
         return min(self._work.expected_s[job], self._leaves_s.get(job, inf))
 
     def _givers(self, job: int, nodes: int, now_s: float) -> Sequence[int]:

@@ -1,7 +1,7 @@
 /* A stand-in for NVIDIA's libnvidia-ml.so.1, for machines without a GPU.
  *
- * Written from NVIDIA's NVML manual and nvml.h, and never compared with hardware. What each GPU
- * says stands in the file $DLQUEUE_FAKE_NVML, read anew at every call, one GPU a line:
+ * Written from NVIDIA's NVML manual and nvml.h, and compared with what an H100 answered under driver
+ * 580 (tests/node/data/nvml). What each GPU says stands in the file $DLQUEUE_FAKE_NVML, read anew at every call, one GPU a line:
  *
  *     uuid minor pci util mem_util mem_bytes power_mw energy_mj mig state sm_active pid mem sm pid mem sm
  *
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OK = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, LOST = 15, MAX = 16 };
+enum { OK = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, LOST = 15, MAX = 16 };
 
 typedef struct {
     char uuid[96], pci[32], state[16];
@@ -69,7 +69,7 @@ int nvmlShutdown(void) { return OK; }
 const char *nvmlErrorString(int code) { return code == LOST ? "GPU is lost" : "an error"; }
 int nvmlDeviceGetCount_v2(unsigned *count) { *count = load(); return OK; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, unsigned **out) {
-    if (index >= load()) return NOT_FOUND;
+    if (index >= load()) return INVALID_ARGUMENT;
     return handle_of(gpus[index].uuid, out);
 }
 int nvmlDeviceGetHandleByUUID(const char *uuid, unsigned **out) {
@@ -120,10 +120,14 @@ int nvmlDeviceGetFieldValues(unsigned *h, int count, Field *fields) {
     int i; GPU(h);
     for (i = 0; i < count; i++) {
         fields[i].result = fields[i].id == 138 || fields[i].id == 139 ? NOT_SUPPORTED : OK;
-        fields[i].type = 3;
-        fields[i].value.u = g->energy * 1000;
+        fields[i].type = fields[i].id == 197 || fields[i].id == 198 ? 1 : 3; /* 32 bits, 64 bits */
+        fields[i].value.u = fields[i].type == 1 ? (unsigned)(g->energy * 1000) : g->energy * 1000;
     }
     return OK;
+}
+
+int nvmlDeviceGetPcieThroughput(unsigned *h, int which, unsigned *out) {
+    GPU(h); *out = which ? 2000 : 1000; return OK;
 }
 
 typedef struct { unsigned pid; unsigned long long mem; unsigned gi, ci; } Process;
@@ -133,7 +137,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(unsigned *h, unsigned *count, Proces
     *count = n;
     if (room < n) return TOO_SMALL;
     for (i = 0, n = 0; i < 2; i++)
-        if (g->pid[i]) { out[n].pid = g->pid[i]; out[n].mem = g->proc_mem[i]; n++; }
+        if (g->pid[i]) { out[n].pid = g->pid[i]; out[n].mem = g->proc_mem[i]; out[n].gi = out[n].ci = ~0u; n++; }
     return OK;
 }
 int nvmlDeviceGetGraphicsRunningProcesses_v3(unsigned *h, unsigned *count, Process *out) {

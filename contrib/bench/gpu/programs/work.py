@@ -1,4 +1,4 @@
-"""What the programs of `frameworks` share: network, loaders, and a count of their own.
+"""The shared parts of the programs of `frameworks`: network, loaders, a count of their own.
 
 The loop never asks for a loss before its end, so that the host runs ahead of the device.
 """

@@ -1,4 +1,4 @@
-"""What the probe tells of trainings by frameworks on the GPU, against their own count.
+"""The probe's figures of trainings by frameworks on the GPU, against their own count.
 
 Each runs without and with the probe; all of one way run side by side, as each is compared with its
 own clock. Results must be the same.
@@ -53,7 +53,7 @@ def _why_not(off: Ran, on: Ran) -> str:
 
 
 def _error(report: Report, name: str, run: Ran) -> float | None:
-    """How far the probe's figure is from the program's own, as a share of it."""
+    """The error of the probe's figure, as a share of the program's own; None: it has none."""
     found = figure(run)
     if found is None:
         report.lacks(f"{name}: figure", "the probe has none")

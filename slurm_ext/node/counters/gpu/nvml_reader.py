@@ -21,6 +21,7 @@ _NVLINK_TX, _NVLINK_RX = (
 )  # NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_*, KiB since the driver's start
 _PCIE_TX, _PCIE_RX = 197, 198  # NVML_FI_DEV_PCIE_COUNT_*_BYTES
 _ALL_LINKS = 0xFFFFFFFF
+_32_BITS = 1  # NVML_VALUE_TYPE_UNSIGNED_INT
 _GPM = {"sm_active": 2, "sm_occupancy": 3, "tensor_active": 5, "dram_active": 10}
 _NOT_FOUND = 6  # of a handle: gone; of a figure: there is none now
 _LOST = (15, 28)  # GPU_IS_LOST, GPU_NOT_FOUND
@@ -87,12 +88,21 @@ class NvmlReader:
         yield "processes", self._processes(uuid, handle)
 
     def _traffic(self, handle: Any) -> Iterator[tuple[str, Any]]:
-        """Bytes since the driver's start, over PCIe and over all NVLinks together."""
+        """Bytes since the driver's start, over PCIe and over all NVLinks together.
+
+        An H100's PCIe counters (driver 580) have 32 bits, which are full within a second: there the
+        rate stands instead, of the 20 ms in which NVML looks.
+        """
         fields = [(_PCIE_TX, 0), (_PCIE_RX, 0), (_NVLINK_TX, _ALL_LINKS), (_NVLINK_RX, _ALL_LINKS)]
         names = ("pcie_tx_bytes", "pcie_rx_bytes", "nvlink_tx_kib", "nvlink_rx_kib")
-        values = self._maybe(lambda h: self.nvml.nvmlDeviceGetFieldValues(h, fields), handle)
-        for name, field in zip(names, values or ()):
-            yield name, _field_value(field)
+        values = self._maybe(lambda h: self.nvml.nvmlDeviceGetFieldValues(h, fields), handle) or ()
+        for name, field in zip(names, values):
+            if field.valueType != _32_BITS:
+                yield name, _field_value(field)
+        if any(field.valueType == _32_BITS for field in values[:2]):
+            ask = self.nvml.nvmlDeviceGetPcieThroughput
+            yield "pcie_tx_kb_s", self._maybe(lambda h: ask(h, 0), handle)
+            yield "pcie_rx_kb_s", self._maybe(lambda h: ask(h, 1), handle)
 
     def _activity(self, uuid: str, handle: Any) -> Iterator[tuple[str, Any]]:
         """GPM metrics since the last call, percent: Hopper and newer."""

@@ -32,6 +32,7 @@ _GAINS = (
     ("nvlink_tx_kib", "gpu_nvlink_tx", 1024.0),
     ("nvlink_rx_kib", "gpu_nvlink_rx", 1024.0),
 )
+_RATES = (("pcie_tx_kb_s", "gpu_pcie_tx", 1e3), ("pcie_rx_kb_s", "gpu_pcie_rx", 1e3))  # a second
 _LEAST_S = 1e-3  # weight of a first reading, which covers no time yet
 _OF_JOB = ("gpu_job_util", "gpu_job_mem_peak")
 
@@ -80,6 +81,10 @@ class GpuTotals:
         for theirs, ours, factor in _GAINS:
             value = reading.get(theirs)
             self._gains[ours].see(None if value is None else value * factor)
+        for theirs, ours, factor in _RATES:
+            value = reading.get(theirs)
+            if value is not None:
+                self._gains[ours].add(value * factor * covers_s)
         self._peak("gpu_mem_peak", reading.get("mem_bytes"))
         self._mem_bytes = (None, reading.get("mem_bytes"))
         self._see_processes(reading.get("processes"), covers_s, pids)

@@ -1,7 +1,6 @@
 """GPUs through nvidia-ml-py and a stand-in library: by UUID, shared, divided, lost and hanging.
 
-The stand-in (tests/node/nvml/libnvidia-ml.c) was written from NVIDIA's NVML manual and never
-compared with hardware.
+The stand-in is tests/node/nvml/libnvidia-ml.c.
 """
 
 from collections.abc import Collection, Iterator
