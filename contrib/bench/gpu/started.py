@@ -18,7 +18,7 @@ from contrib.bench.gpu.mps_jobs import end_left
 from contrib.bench.gpu.table import RowKind
 
 CLEAN_S = 12.0  # that a row has to end its programs and daemons
-LEAST_S = 10.0  # with less, a row is not begun
+LEAST_S = 16.0  # with less, a row is not begun
 PLANNED = 0.75  # of a row's time that its repeats may fill; the rest is for its starts and ends
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from contrib.bench.foreign.runs import Ran
 from contrib.bench.foreign.verdict import NEAR, decision, figure, truth
 from contrib.bench.gpu.here import ROOT, SITE, Here
-from contrib.bench.gpu.report import Report
+from contrib.bench.gpu.report import AbsentError, Report
 from slurm_ext.node.record.summaries import parse_summary
 
 NAMES = ("plain", "mixed", "compiled", "prefetched", "graphed")
@@ -40,8 +40,10 @@ def measure(here: Here, report: Report) -> None:
         shares["results_equal"].append(equal)
         if not equal:
             report.facts[f"{name}: results"] = "differ"
+    if not shares["told"]:
+        raise AbsentError(f"no program ran: {next(iter(report.absent.values()))}")
     for share, each in shares.items():
-        report.add(share, fmean(each) if each else None)
+        report.add(share, fmean(each))
 
 
 def _why_not(off: Ran, on: Ran) -> str:
@@ -69,7 +71,11 @@ def _all(here: Here, way: str) -> dict[str, Ran]:
     """Start all of one way, and wait for each."""
     end_s = time.monotonic() + LIMIT_S * here.seconds
     started = {name: _started(here, name, way) for name in (*NAMES, *KITS)}
-    return {name: _ended(*each, end_s) for name, each in started.items()}
+    try:
+        return {name: _ended(*each, end_s) for name, each in started.items()}
+    finally:
+        for process, _ in started.values():
+            _closed(process)
 
 
 def _started(here: Here, name: str, way: str) -> tuple["subprocess.Popen[str]", Path]:
@@ -86,10 +92,17 @@ def _ended(process: "subprocess.Popen[str]", run_dir: Path, end_s: float) -> Ran
     try:
         said, errors = process.communicate(timeout=max(0.1, end_s - time.monotonic()))
     except subprocess.TimeoutExpired:
-        process.kill()
         return Ran(124, [], ["its time was over"], [])
     lines = [line for line in said.splitlines() if line.startswith("TRUTH ")]
     truths: list[Mapping[str, Any]] = [json.loads(line.removeprefix("TRUTH ")) for line in lines]
     files = sorted(run_dir.glob("summary-*.json"))
     summaries = [parse_summary(path.read_bytes()) for path in files]
     return Ran(process.returncode, [*map(dict, truths)], errors.splitlines(), summaries)
+
+
+def _closed(process: "subprocess.Popen[str]") -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
