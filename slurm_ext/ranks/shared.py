@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -91,7 +92,8 @@ def shared_memory(device: torch.device, bytes_: int, group: ProcessGroup) -> Sha
             ]
     agreed = all(_gathered(bool(buffers), group))
     if isinstance(handle, str):
-        os.unlink(handle)  # noqa: PTH108 - as above: pathlib is slow to start
+        with suppress(OSError):
+            Path(handle).unlink()
     return SharedMemory(buffers, group) if agreed else None
 
 
