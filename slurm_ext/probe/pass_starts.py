@@ -31,7 +31,7 @@ def watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[A
             iterator = _iterator(original, dataloader, self, gate) if alone else original(self)
         fresh = gate is not None and self.num_workers and iterator is not kept
         meter.started(time.perf_counter() - began, gate.limit if fresh else 0)
-        meter.startup_s += began - asked  # at first the probe itself starts
+        meter.own_start_s += began - asked
         session.safely(session.watch, self, iterator, meter, gate)
         return iterator
 

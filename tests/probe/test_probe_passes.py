@@ -14,8 +14,8 @@ from slurm_ext.core.trainings import trainings
 from slurm_ext.probe.counters import backward
 from slurm_ext.probe.counters.steps import StepClock
 from slurm_ext.probe.counters.turns import Turns
-from slurm_ext.probe.passes.meters import Meters
 from slurm_ext.probe.passes.loader_meter import LoaderMeter
+from slurm_ext.probe.passes.meters import Meters
 from slurm_ext.probe.passes.one_pass import Pass
 from tests.probe.conftest import Environment, Python
 

@@ -37,6 +37,7 @@ class LoaderMeter:
         self.run_dir = run_dir
         self.rows_in_all: int | None = None  # samples of a full pass, where that is known
         self.startup_s = 0.0  # of its own passes
+        self.own_start_s = 0.0  # the probe's: it counts once a pass came to its end
         self.starts = Starts(lasting=facts["persistent"])
         self.worker_private = 0
         self.memory_due = 0.0  # when the room for its workers is to be looked at again
@@ -101,6 +102,8 @@ class LoaderMeter:
         current.over = True
         if current in self._passes:
             self._passes.remove(current)
+            self.startup_s += self.own_start_s
+            self.own_start_s = 0.0
             current.made.end()
             self.starts.pass_s = current.wait_s + current.step_s
             self.worker_private = max(self.worker_private, current.made.private_bytes())

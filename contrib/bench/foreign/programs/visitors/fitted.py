@@ -207,7 +207,7 @@ def pykeen():
 
     class Clock(TrainingCallback):
         def on_batch(self, batch, batch_loss, **_):
-            truth.trained(len(batch[0]), batch_loss)
+            truth.trained(len(batch["positives"]), batch_loss)
             time.sleep(STEP_S)
 
         def post_epoch(self, epoch_loss, **_):
