@@ -129,9 +129,10 @@ def probe() -> Callable[[], Any]:
     from torch.utils.data import dataloader
 
     from slurm_ext.probe import attach
+    from slurm_ext.probe.process import ProbeState
 
     attach.attach(dataloader)
-    return lambda: attach.ProbeState.session  # its summary has no rows of moments
+    return lambda: ProbeState.session  # its summary has no rows of moments
 
 
 def measure(setting: Setting, seconds: float) -> Measured:
