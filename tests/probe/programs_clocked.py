@@ -138,7 +138,7 @@ def read_ahead() -> None:
 def a_few_batches_for_ever() -> None:
     feed, chosen = iter(loader_of(400)), optimizer()
     batches = [next(feed) for _ in range(10)]
-    for _ in range(20):
+    for _ in range(80):
         for batch in batches:
             step(batch, chosen)
 
