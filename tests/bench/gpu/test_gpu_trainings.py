@@ -18,7 +18,7 @@ def test_every_way_has_its_clocks(tmp_path: Path) -> None:
     """The probe's where it is in, marks where they are asked for, the profiler's own view."""
     with Training(here(tmp_path), {}) as training:
         training.hear()
-        done = {way: training.run(0.1, "jpeg", 1, way=way, batch=2) for way in WAYS}
+        done = {way: training.run(0.3, "jpeg", 1, way=way, batch=2) for way in WAYS}
         summary = training.summary()
     for way, one in done.items():
         assert one.samples == 2 * one.batches > 0
