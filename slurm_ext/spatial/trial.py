@@ -7,6 +7,7 @@ exchange of gradients is left out, which all meshes of so many ranks have alike.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 NEAR = 2.0  # times the best predicted step: what takes longer is not tried
 MEMORY = 1.05  # times that of the best prediction
+OVERLAPS = 0.98  # of a step without overlap: what takes no less computes as ever
 MOST_MESHES, MOST_STEPS = 6, 4
 ROUNDS = 4  # there and back twice, as a processor's speed drifts
 BUDGET_S = 20.0  # of predicted steps: a trial must not cost what it may gain
@@ -37,21 +39,37 @@ def quickest(
 ) -> MeshCost:
     """The mesh of the quickest steps; that of the best prediction where no trial is worth it.
 
-    `shape` is (channels, *sizes), `fitting` the meshes by prediction, the same on all ranks.
+    `shape` is (channels, *sizes), `fitting` the meshes by prediction, the same on all ranks. Its
+    layers overlap where a trial of that gains, too: the model does not know what cut kernels cost.
     Collective. A network that the trial cannot divide (the training may trust modules that it does
     not know of) is left to the prediction.
     """
-    tried, steps = finalists(fitting)
-    if len(tried) < 2:
-        return fitting[0]
-    grids = [Mesh(one.data, one.space) for one in tried]
-    seconds: list[list[float]] = [[] for _ in tried]
     try:
-        for number in [*range(len(tried)), *reversed(range(len(tried)))] * (ROUNDS // 2):
-            seconds[number] += _steps_s(build, shape, grids[number], tried[number], steps)
+        tried, steps = finalists(fitting)
+        medians = _medians_s(build, shape, tried, steps) if len(tried) > 1 else []
+        best = tried[medians.index(min(medians))] if medians else fitting[0]
+        plain = replace(best, overlap=())
+        pair, steps = finalists([plain, best])
+        if not best.overlap or len(pair) < 2:
+            return best
+        without_s, with_s = _medians_s(build, shape, pair, steps)
     except SpatialError:
         return fitting[0]
-    return tried[_of_slowest_ranks(seconds, grids[0].device)]
+    return best if with_s < OVERLAPS * without_s else plain
+
+
+def _medians_s(
+    build: Callable[[tuple[int, ...]], nn.Module],
+    shape: tuple[int, ...],
+    tried: Sequence[MeshCost],
+    steps: int,
+) -> list[float]:
+    """Median seconds of a step of each, by turns. Raises SpatialError."""
+    grids = [Mesh(one.data, one.space) for one in tried]
+    seconds: list[list[float]] = [[] for _ in tried]
+    for number in [*range(len(tried)), *reversed(range(len(tried)))] * (ROUNDS // 2):
+        seconds[number] += _steps_s(build, shape, grids[number], tried[number], steps)
+    return _of_slowest_ranks(seconds, grids[0].device)
 
 
 def finalists(fitting: Sequence[MeshCost]) -> tuple[list[MeshCost], int]:
@@ -88,9 +106,8 @@ def _steps_s(
     return found[1:]
 
 
-def _of_slowest_ranks(seconds: list[list[float]], device: torch.device) -> int:
-    """Which mesh has the least median step, each step as long as its slowest rank's."""
+def _of_slowest_ranks(seconds: list[list[float]], device: torch.device) -> list[float]:
+    """Median seconds of a step of each row, each step as long as its slowest rank's."""
     table = torch.tensor(seconds, dtype=torch.float64, device=device)
     dist.all_reduce(table, dist.ReduceOp.MAX)
-    medians = [median(row) for row in table.tolist()]
-    return medians.index(min(medians))
+    return [median(row) for row in table.tolist()]
