@@ -36,7 +36,7 @@ class TwoLevelReduction:
         self.neighbours: ProcessGroup = groups[rank // ranks_per_gpu]
         self.leaders: ProcessGroup = dist.new_group(list(firsts), backend=_leaders_backend())
         self.gpus = len(firsts)
-        self._shared: SharedMemory | None = None
+        self._shared: dict[str, SharedMemory | None] = {}  # by the device's type; None: it cannot
         self._shares = ranks_per_gpu > 1
 
     def sum_(self, values: torch.Tensor) -> torch.Tensor:
@@ -60,12 +60,14 @@ class TwoLevelReduction:
         """The neighbours' memory, large enough for the values; None where they cannot share any."""
         from slurm_ext.ranks.shared import MOST_BYTES, shared_memory
 
-        size = values.numel() * values.element_size()
-        enough = self._shared.region_bytes if self._shared else 0
-        if self._shares and enough < min(size, MOST_BYTES):
-            self._shared = shared_memory(values.device, size, self.neighbours)
-            self._shares = self._shared is not None
-        return self._shared
+        size, device = values.numel() * values.element_size(), values.device
+        shared = self._shared.get(device.type)
+        enough = shared.region_bytes if shared else 0
+        if not self._shares or (device.type in self._shared and shared is None):
+            return None
+        if enough < min(size, MOST_BYTES):
+            shared = self._shared[device.type] = shared_memory(device, size, self.neighbours)
+        return shared
 
     def _reduce_leaders(self, values: torch.Tensor) -> None:
         import torch.distributed as dist
