@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.history.store.log_fold import fold_log
 from slurm_ext.history.store.store import History
 
 NICE = 10  # behind the history writer too
@@ -29,13 +30,17 @@ class Retrainer:
         self._child: subprocess.Popen[bytes] | None = None
         self._started_s = float("-inf")
 
-    def look(self, _: History, __: float) -> None:
-        """Collect a training that ended; start one that is due. Raises OSError."""
+    def look(self, history: History, _: float) -> None:
+        """Collect a training that ended; start one that is due. Raises OSError.
+
+        Before it reads, nobody else does for long: the history's log is folded.
+        """
         if self._child is not None and self._child.poll() is not None:
             log.info("training ended with status %d; see train.log", self._child.returncode)
             self._child = None
         rested = time.monotonic() - self._started_s >= PAUSE_S
         if self._child is None and self.outcomes >= self.after and rested:
+            fold_log(history)
             self._start()
 
     def stop(self) -> None:

@@ -73,6 +73,7 @@ def test_a_training_that_cannot_be_started_is_due_again(
 
     trainer = Retrainer(Settings(values={"paths.state_dir": str(tmp_path)}), None)
     trainer.outcomes = trainer.after
+    monkeypatch.setattr(retrain, "fold_log", lambda _: True)
     monkeypatch.setattr(subprocess, "Popen", none_left)
     with pytest.raises(BlockingIOError):
         trainer.look(HISTORY, 0.0)
@@ -88,6 +89,7 @@ def test_a_training_that_does_not_end_is_ended(
     trainer._command = [sys.executable, "-c", deaf + "signal.pause()"]
     trainer.outcomes = trainer.after
     monkeypatch.setattr(retrain, "END_WAIT_S", 0.05)
+    monkeypatch.setattr(retrain, "fold_log", lambda _: True)
     trainer.look(HISTORY, 0.0)
     until(lambda: (tmp_path / "train.log").stat().st_size > 0, "it says nothing")
     child = trainer._child

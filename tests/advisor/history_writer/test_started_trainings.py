@@ -41,10 +41,15 @@ def test_a_training_starts_with_enough_outcomes_and_a_rest(
     monkeypatch.setattr(
         "slurm_ext.advisor.history_writer.retrain.os.setpriority", lambda *words: nice.append(words)
     )
+    folded: list[int] = []  # how many trainings there were when the log was folded
+    monkeypatch.setattr(
+        "slurm_ext.advisor.history_writer.retrain.fold_log",
+        lambda _: folded.append(len(Training.made)),
+    )
     made = Retrainer(settings(tmp_path, advisor__retrain_after=3), tmp_path / "x.toml")
     made.outcomes = 2
     made.look(ANYTHING, 0.0)
-    assert Training.made == []
+    assert (Training.made, folded) == ([], [])
     made.outcomes = 3
     made.look(ANYTHING, 0.0)
     (child,) = Training.made
@@ -73,6 +78,7 @@ def test_a_training_starts_with_enough_outcomes_and_a_rest(
     clock[0] = 60.0
     made.look(ANYTHING, 0.0)
     assert len(Training.made) == 2
+    assert folded == [0, 1]  # before each
     plain = Retrainer(settings(tmp_path), None)
     assert plain._command == [sys.executable, "-P", "-m", "slurm_ext.cli", "train"]
 
