@@ -23,6 +23,8 @@ suite: .venv/ready-for-test
 
 # Journeys: installs, the demo, the tutorials, a second run better than the first. Forty tests, nearly half of the time.
 test-journeys: export PYTHONDONTWRITEBYTECODE =
+# Whole journeys compute, and some want predictions that a crowded machine makes unsure.
+test-journeys: WORKERS = 3
 test-journeys: .venv/ready-for-test
 	$(PYTEST) --hypothesis-profile ci -m 'journey and not long'
 

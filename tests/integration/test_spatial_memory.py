@@ -6,7 +6,7 @@ import pytest
 
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
-from tests.integration.test_spatial_template import ENV, TEMPLATE, TRAINING
+from tests.integration.test_spatial_template import TEMPLATE, TRAINING, environment
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root, pytest.mark.journey]
 MIB = 950  # a node's: serial training of 88 voxels along each side wants 710, of 112 some 1150
@@ -18,7 +18,7 @@ def trained(sandbox: Sandbox, folder: Path, nodes: int, side: int) -> tuple[str,
     command = ["sbatch", "--parsable", f"-N{nodes}", "--ntasks-per-node=1", f"-n{nodes}"]
     command += [f"--mem={MIB}", "-o", f"{nodes}-{side}.txt", str(TEMPLATE), str(TRAINING)]
     command += ["--size", str(side), "--samples=1", "--epochs=1", "--mesh", f"1x{nodes}x1x1"]
-    job = int(sandbox.run(command, env={**ENV, "LAUNCHER": "srun"}, cwd=folder).stdout)
+    job = int(sandbox.run(command, env=environment("srun"), cwd=folder).stdout)
     state = sandbox.wait(job, timeout_s=400)
     return state, (folder / f"{nodes}-{side}.txt").read_text()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.sandbox import Sandbox
+from tests.probe.several_ranks import free_port
 
 pytestmark = [pytest.mark.slurm, pytest.mark.journey]
 ROOT = Path(__file__).parents[2]
@@ -26,13 +27,18 @@ scontrol -o show step "$SLURM_JOB_ID.$SLURM_STEP_ID" | grep -o 'CPUs=[0-9]*\\|Ta
 """
 
 
+def environment(launcher: str, **more: str) -> dict[str, str]:
+    """A job's: its own port, as another sandbox's job of the same number has the same one."""
+    return {**ENV, "LAUNCHER": launcher, "MASTER_PORT": str(free_port()), **more}
+
+
 def losses(
     sandbox: Sandbox, folder: Path, epochs: int, *words: str, launcher: str = "srun", tasks: int = 2
 ) -> dict[int, tuple[str, float]]:
     """Of each epoch that the job trained: its mesh and its mean loss."""
     command = ["sbatch", "--parsable", f"-n{tasks}", "-o", "out-%j.txt", str(TEMPLATE)]
     command += [str(TRAINING), *SMALL, "--epochs", str(epochs), *words]
-    env = {**ENV, "LAUNCHER": launcher}
+    env = environment(launcher)
     job = int(sandbox.run(command, env=env, cwd=folder).stdout)
     state = sandbox.wait(job)
     text = (folder / f"out-{job}.txt").read_text()
@@ -74,7 +80,7 @@ def test_ranks_have_the_cpus_that_were_asked_for(
     python.write_text(STEP)
     python.chmod(0o755)
     shape = ["-N2", "-n4", "--ntasks-per-node=2", "-c2", "-o", "out.txt"]
-    env = {**ENV, "PYTHON": str(python), "LAUNCHER": launcher}
+    env = environment(launcher, PYTHON=str(python))
     command = ["sbatch", "--parsable", *shape, str(TEMPLATE), "train.py"]
     job = int(sandbox.run(command, env=env, cwd=tmp_path).stdout)
     assert sandbox.wait(job) == "COMPLETED"

@@ -16,7 +16,7 @@ FORKED = ("-W", "ignore", *QUICKLY, "tests.probe.forked_ranks")
 
 def ran_ranks(module: str, word: Any, env: dict[str, str], count: int = 2) -> None:
     """All ranks of a program, to their end; whatever they disagree on, none of them hangs."""
-    names = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+    names = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     with subprocess.Popen(
         [sys.executable, *FORKED, str(count), module, str(word)],
         env={**env, **names, "OMP_NUM_THREADS": "1"},
@@ -34,7 +34,7 @@ def ran_ranks(module: str, word: Any, env: dict[str, str], count: int = 2) -> No
                 os.killpg(ranks.pid, signal.SIGKILL)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port that no other run has at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
