@@ -31,6 +31,7 @@ from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm.client import SlurmClient
 from slurm_ext.slurm.records import JobInfo, ResizeRequest
 
+APART_S = 4.0  # between two starts: 4 s apart all had their prolog, within 2 s some had none
 log = logging.getLogger("dlqueue.elastic")
 
 
@@ -57,7 +58,7 @@ class ElasticLoop:
         self._changed_s: dict[str, float] = dict(kept.get("changed_s", {}))
         self._limits = ElasticLimits(client, set(kept.get("limited", ())))
         self._now_s = 0.0
-        self._started_s = float("-inf")  # the round in which a requeued job was started
+        self._started_s = float("-inf")  # when a requeued job was started last
         self._seen: dict[str, Any] = {}
 
     def plan(self, now_s: float) -> Sequence[PlannedAction]:
@@ -168,12 +169,12 @@ class ElasticLoop:
         return DONE
 
     def _start(self, job_id: int) -> None:
-        """Have one requeued job a round start at once; others wait for Slurm's two minutes.
+        """Have one requeued job start at once; others near it wait for Slurm's two minutes.
 
         slurmd 22.05 runs no prolog for the second job that begins again on it within two seconds
         and two minutes of its requeue, or waits for that prolog in vain and is drained.
         """
-        if self._started_s < self._now_s:
+        if self._now_s - self._started_s > APART_S:
             self._client.delay([job_id], 0)
             self._started_s = self._now_s
 

@@ -165,6 +165,18 @@ def test_one_requeued_job_a_round_starts_at_once(tmp_path: Path) -> None:
     assert not any(said.endswith("start") for said in cluster.round(1e6 + 10))
 
 
+@pytest.mark.parametrize(("apart_s", "starts"), [(0.5, 1), (5.0, 2)])
+def test_rounds_that_follow_each_other_at_once_are_one(
+    tmp_path: Path, apart_s: float, starts: int
+) -> None:
+    """A site may have two rounds a second: slurmd needs some seconds between two starts."""
+    cluster = Cluster(tmp_path, *(running(n, 1, tmp_path) for n in (1, 2)))
+    for number in (1, 2):
+        cluster.loop._now_s = 1e6 + (number - 1) * apart_s
+        cluster.loop._start(number)
+    assert [what for what, *_ in cluster.client.asked].count("delay") == starts
+
+
 def test_a_running_job_keeps_its_size_for_a_while(tmp_path: Path) -> None:
     """elastic.least_s after its last change, whatever comes."""
     cluster = Cluster(tmp_path, running(1, 2, tmp_path), least_s=600.0)
