@@ -96,7 +96,7 @@ class Daemon:
                 self.waiting.remove(ready)
                 self.connect(ready, int(words[1]))
             elif words == ["fault"]:
-                self.fault()
+                self.fault(ready)
             elif words and words[0] not in conduct(self.folder).get("deaf", ()):
                 ready.sendall((self.command(words) + "\0").encode())
 
@@ -146,9 +146,10 @@ class Daemon:
         for ready in list(self.clients):
             self.forget(ready)
 
-    def fault(self) -> None:
-        """A client's fatal exception."""
+    def fault(self, faulty: socket.socket) -> None:
+        """A client's fatal exception; that client hears of it last, after its neighbours."""
         self.log("Control", "Server encountered a fatal exception. Shutting down")
+        self.clients[faulty] = self.clients.pop(faulty)
         self.end_server(1)
 
     def command(self, words: list[str]) -> str:

