@@ -9,4 +9,4 @@ def ends_of_cancelled(slurm: Sandbox) -> set[str]:
     """How the node's own record may call a cancelled job, before the advisor asks Slurm."""
     if slurm.plan.slurm_version < NODE_SEES_CANCELS_BEFORE:
         return {"CANCELLED"}
-    return {"COMPLETED", "FAILED"}
+    return {"CANCELLED", "COMPLETED", "FAILED"}

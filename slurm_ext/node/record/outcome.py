@@ -80,9 +80,10 @@ def _from_status(status: int | None, facts: Mapping[str, Any] | None) -> str:
         return "OUT_OF_MEMORY"
     if signal == _SIGKILL and facts is None:
         return "UNKNOWN"
-    # Slurm gives a reason to what failed by itself, and none to what scancel ended.
+    # Slurm gives a reason to what failed by itself, and none to what scancel ended: a shell whose
+    # child got the signal first ends by an exit status of its own.
     from_outside = facts["reason"] == "None" if facts else signal == _SIGTERM
-    return "CANCELLED" if signal and from_outside else "FAILED"
+    return "CANCELLED" if from_outside else "FAILED"
 
 
 def _status(end: Mapping[str, Any] | None, facts: Mapping[str, Any] | None) -> int | None:

@@ -27,6 +27,7 @@ def _facts(**told: Any) -> dict[str, Any]:
         (768, _facts(reason="NonZeroExitCode", exit_code=768), "FAILED"),
         (0, _facts(exit_code=15), "CANCELLED"),  # slurmd says 0:0, the controller 0:15
         (0, _facts(exit_code=9), "CANCELLED"),  # it did not end within KillWait
+        (0, _facts(exit_code=143 << 8), "CANCELLED"),  # its shell's child had the signal first
         (0, _facts(reason="NonZeroExitCode", exit_code=15), "FAILED"),
         (15, None, "CANCELLED"),
         (9, None, "UNKNOWN"),  # scancel, the time limit, the kernel or the job itself
