@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from slurm_ext.cli import main
+from slurm_ext.control.elastic.elastic_loop import APART_S
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
 from tests.whole import (
@@ -197,12 +198,15 @@ def test_a_requeued_job_has_a_run_for_each_start(slurm: Sandbox) -> None:
 def starts(slurm: Sandbox, job_id: int, restart: int) -> bool:
     """Whether the script itself has begun after so many restarts; nobody waits two minutes for it.
 
-    Asked for again and again: Slurm sets its own time a second time when the epilog has ended.
+    Asked for again and again: Slurm sets its own time a second time when the epilog has ended. As
+    the elastic loop does, it asks when nothing has started or ended there for a while: slurmd 22.05
+    runs no prolog otherwise.
     """
     out = slurm.path(f"out/{job_id}.txt")
     if out.exists() and f"start {restart}\n" in out.read_text():
         return True
     if waits_its_time(slurm, job_id):
+        time.sleep(APART_S)
         # It may have begun since, and then takes no other time.
         slurm.run(["scontrol", "update", f"JobId={job_id}", "StartTime=now"], check=False)
     return False

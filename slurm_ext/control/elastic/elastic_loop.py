@@ -171,8 +171,9 @@ class ElasticLoop:
     def _start(self, job_id: int) -> None:
         """Have one requeued job start at once; others near it wait for Slurm's two minutes.
 
-        slurmd 22.05 runs no prolog for the second job that begins again on it within two seconds
-        and two minutes of its requeue, or waits for that prolog in vain and is drained.
+        slurmd 22.05 keeps a requeued job's old credential for two minutes, and looks for what to
+        drop only once in two seconds. If any job began or ended on it since, the next start has no
+        prolog, or waits for one in vain and the node is drained.
         """
         if self._now_s - self._started_s > APART_S:
             self._client.delay([job_id], 0)
