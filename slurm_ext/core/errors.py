@@ -111,6 +111,14 @@ class SlurmError(DlqueueError):
         ended = "" if status is None else f" (exit {status})"
         super().__init__(f"{command}{ended}: {output.strip() or 'printed nothing'}")
 
+    @classmethod
+    def not_started(cls, command: str, program: str, error: OSError) -> "SlurmError":
+        """Error of a command that did not start; without the command it says what to install."""
+        if not isinstance(error, FileNotFoundError):
+            return cls(command, None, f"{program}: {error.strerror}")
+        advice = "install Slurm's client commands, or set paths.slurm_bin"
+        return cls(command, None, f"{program} is not here: {advice}")
+
 
 class HistoryError(DlqueueError):
     """history.db is locked, read-only, corrupt, or from a newer dlqueue."""

@@ -193,7 +193,7 @@ class CommandClient:
         except subprocess.TimeoutExpired:
             raise SlurmError(command, None, f"no answer within {timeout_s:g} s") from None
         except OSError as error:
-            raise SlurmError(command, None, f"{program}: {error.strerror}") from None
+            raise SlurmError.not_started(command, program, error) from None
         except ValueError as error:  # a NUL byte among the words
             raise SlurmError(command, None, str(error)) from None
 

@@ -42,7 +42,7 @@ def ended(
         except subprocess.TimeoutExpired:
             raise SlurmError("sacct", None, f"no answer within {TIMEOUT_S:g} s") from None
         except OSError as error:
-            raise SlurmError("sacct", None, f"sacct: {error.strerror}") from None
+            raise SlurmError.not_started("sacct", "sacct", error) from None
         errors.seek(0)
         if done.returncode != 0:
             raise SlurmError("sacct", done.returncode, errors.read().decode(errors="replace"))

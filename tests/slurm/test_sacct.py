@@ -35,7 +35,7 @@ def test_moments_are_asked_for_in_utc(env: dict[str, str], monkeypatch: pytest.M
 def test_no_sacct_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One error, with its name."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SlurmError, match="sacct: No such file"):
+    with pytest.raises(SlurmError, match="sacct is not here: install Slurm's client commands"):
         list(slurm_sacct.ended(["JobID"], 0.0, 1.0))
 
 

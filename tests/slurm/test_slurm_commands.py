@@ -44,7 +44,7 @@ def test_a_failing_squeue_is_one_error(fake_slurm: FakeSlurm, script: str, words
 
 def test_an_absent_slurm_is_named(tmp_path: Path) -> None:
     """Without Slurm's commands the error names the file that was looked for."""
-    with pytest.raises(SlurmError, match=f"{tmp_path}/scontrol: No such file"):
+    with pytest.raises(SlurmError, match=f"{tmp_path}/scontrol is not here: install Slurm"):
         CommandClient(bin_dir=str(tmp_path)).nodes()
 
 

@@ -148,7 +148,7 @@ def test_an_sbatch_that_cannot_say_is_one_error(sbatch: Path, script: str, words
 
 def test_no_sbatch_and_no_word_are_errors_too(tmp_path: Path, sbatch: Path) -> None:
     """Neither a missing program nor a NUL byte in a file's name is a traceback."""
-    with pytest.raises(SlurmError, match="No such file"):
+    with pytest.raises(SlurmError, match="sbatch is not here: install Slurm's client commands"):
         CommandClient(bin_dir=str(tmp_path / "none")).start_of(("job.sh",), timeout_s=1)
     with pytest.raises(SlurmError, match="null byte"):
         CommandClient(bin_dir=str(sbatch.parent)).start_of(("job\0.sh",), timeout_s=1)

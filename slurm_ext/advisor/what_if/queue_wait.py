@@ -17,6 +17,7 @@ from slurm_ext.slurm import NodeInfo, SlurmClient, StartEstimate
 AT_ONCE = 4
 DEADLINE_S = 10.0
 MAX_WHY = 100
+NO_CLUSTER = "Slurm's commands find no slurm.conf here: SLURM_CONF or paths.slurm_conf names it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,10 @@ def brief(error: SlurmError) -> str:
         "".join(c for c in line if c.isprintable()).strip() for line in error.output.splitlines()
     ]
     last = next((line for line in reversed(lines) if line), "")
-    return last[:MAX_WHY] or f"{error.command.split()[0]} failed"
+    if "establish a configuration source" in last:
+        return NO_CLUSTER
+    most = None if error.status is None else MAX_WHY  # ours say what to do at their end
+    return last[:most] or f"{error.command.split()[0]} failed"
 
 
 def _memory(question: StartQuery, layout: JobLayout) -> list[str]:

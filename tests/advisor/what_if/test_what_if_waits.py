@@ -11,6 +11,7 @@ from slurm_ext.advisor.what_if.layout import (
     JobLayout,
 )
 from slurm_ext.advisor.what_if.queue_wait import (
+    NO_CLUSTER,
     StartQuery,
     brief,
     machines_of,
@@ -114,6 +115,7 @@ def test_nodes_of_the_jobs_partitions() -> None:
         ("\n \n", "sbatch failed"),
         ("first\nlast\x1b \n\n", "last"),
         ("x" * 101, "x" * 100),
+        ("scontrol: fatal: Could not establish a configuration source\n", NO_CLUSTER),
     ],
 )
 def test_a_failure_is_its_last_line(output: str, clause: str) -> None:
