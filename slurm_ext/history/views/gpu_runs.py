@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
+from slurm_ext.core.job_keys import user_name_key
 from slurm_ext.core.records import Level
 from slurm_ext.history.store.names import KEY_OF_LEVEL
 from slurm_ext.history.store.reading import explaining
@@ -11,6 +12,7 @@ from slurm_ext.history.store.store import History
 from slurm_ext.history.views.shared_runs import counters_of
 
 MOST_RUNS = 16
+_MOST_LOOKED_AT = 2000  # a user's newest
 _LOADER = (
     "samples_per_s",
     "workers",
@@ -60,6 +62,15 @@ def gpu_runs(history: History, level: Level, key: int) -> list[GpuRun]:
         )
         for run, job_id, elapsed_s, cpus, shared, *values in rows
     ]
+
+
+def newest_of_name(history: History, user: str, key: int) -> int | None:
+    """A user's newest job of a name (`user_name_key`), measured or not. Raises HistoryError."""
+    sql = "SELECT job_id, job_name FROM runs WHERE user = ? ORDER BY end_s DESC LIMIT ?"
+    with explaining(history.path):
+        rows = history.conn.execute(sql, (user, _MOST_LOOKED_AT)).fetchall()
+    alike = (job for job, name in rows if name and user_name_key(user, name) == key)
+    return next(alike, None)
 
 
 def _counters(history: History, run: int) -> dict[str, float]:

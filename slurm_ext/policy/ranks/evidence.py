@@ -94,7 +94,7 @@ def _kernel_s(run: SingleRankRun) -> float:
 def _missing(measured: Sequence[SingleRankRun]) -> tuple[str, ...]:
     """Reasons for which no run can be used, each once, with its number of runs."""
     if not measured:
-        return ("a run of it: the history has none",)
+        return ("a run of it: the history has none (`dlqueue jobs` lists yours)",)
     whys = [_why_unusable(run) or "" for run in measured]
     return tuple(f"{why} ({whys.count(why)} of {len(whys)} runs)" for why in dict.fromkeys(whys))
 

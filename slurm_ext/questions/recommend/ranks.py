@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slurm_ext.core.settings.document import Settings
+    from slurm_ext.history.store.store import History
     from slurm_ext.history.views.gpu_runs import GpuRun
     from slurm_ext.history.views.visible import Viewer
     from slurm_ext.policy.ranks.evidence import RanksEvidence, SingleRankRun
@@ -56,7 +57,23 @@ def _evidence(
                 return level.value, evidence
             if measured and first is None:
                 first = (level.value, evidence)
-    return first or (None, evidence_of([], room))
+        return first or (None, _unmeasured(history, viewer, fields))
+
+
+def _unmeasured(history: "History", viewer: "Viewer", fields: Mapping[str, Any]) -> "RanksEvidence":
+    """No evidence, as no run of the name is there, or none that the probe could measure."""
+    from slurm_ext.core.records import Level
+    from slurm_ext.history.views.gpu_runs import newest_of_name
+    from slurm_ext.policy.ranks.evidence import RanksEvidence, evidence_of
+    from slurm_ext.questions.recommend.keys import own_keys
+
+    key = own_keys(viewer, fields).get(Level.USER_NAME)
+    user = fields.get("user") or viewer.user
+    job_id = None if key is None else newest_of_name(history, user, key)
+    if job_id is None:
+        return evidence_of([], 0.0)
+    what = f"a run of it that was measured: in job {job_id} the probe saw no training that it knows"
+    return RanksEvidence(missing=(f"{what} (`dlqueue explain {job_id}`)",))
 
 
 def _measured(run: "GpuRun") -> "SingleRankRun":

@@ -102,6 +102,23 @@ def test_a_script_is_known_by_its_job_name(
     assert document["recommendation"] is not None
 
 
+@pytest.mark.parametrize("by_script", [False, True])
+def test_a_run_that_was_not_measured_is_named(
+    site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, by_script: bool
+) -> None:
+    """The history has it: what is missing is a training that the probe knows."""
+    unmeasured = record(7, 0.2)
+    unmeasured["probe"]["summaries"] = []
+    ingest(site, unmeasured)
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/bash\nmake data\n")
+    words = [str(script)] if by_script else ["--name", "train.sh"]
+    document = asked(site, capsys, *words, "--gpu-mem-mib", "40960")
+    (missing,) = document["missing"]
+    assert missing.startswith("a run of it that was measured: in job 7 the probe saw no training")
+    assert document["recommendation"] is None
+
+
 @pytest.mark.parametrize(
     ("records", "words", "said"),
     [

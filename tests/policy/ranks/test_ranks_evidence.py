@@ -86,7 +86,8 @@ def test_what_is_missing_is_said(changes: dict[str, Any], memory: float, said: s
 
 def test_without_a_run_nothing_is_known() -> None:
     """That is said, too."""
-    assert evidence_of([], 40 * GIB).missing == ("a run of it: the history has none",)
+    missing = "a run of it: the history has none (`dlqueue jobs` lists yours)"
+    assert evidence_of([], 40 * GIB).missing == (missing,)
 
 
 def test_impossible_figures_stay_within_the_possible() -> None:
