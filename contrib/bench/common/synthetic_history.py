@@ -20,6 +20,7 @@ from slurm_ext.history.store.store import History, open_history
 
 START_S = 1_750_000_000.0
 BATCH = 20_000
+SCRIPTS = 3000  # users' scripts that runs are of
 COUNTERS = (
     ("cpu_user", "s", "cgroup/v1"),
     ("cpu_system", "s", "cgroup/v1"),
@@ -53,7 +54,7 @@ def submission(number: int) -> Submission:
 
 def record(job_id: int, rng: random.Random, *, cluster: str = "cluster") -> dict[str, Any]:
     """One spool record with counters, a time line and a probe summary of about 5 kB."""
-    who = submission(rng.randrange(3000))
+    who = submission(rng.randrange(SCRIPTS))
     elapsed = rng.uniform(60.0, 7200.0)
     start = START_S + job_id * 30.0
     return {
@@ -167,16 +168,17 @@ def write_records(folder: Path, first: int, many: int, *, seed: int = 1) -> None
         (folder / f"{body['record_id']}.json").write_text(json.dumps(body, separators=(",", ":")))
 
 
-def fill(path: Path, runs: int, *, seed: int = 1) -> None:
+def fill(path: Path, runs: int, *, seed: int = 1, scripts: int = SCRIPTS) -> None:
     """Add `runs` runs with their loader runs to the history at `path`, past the spool.
 
-    Only what predictions read (runs, loader_runs); counters and time lines come by ingest.
+    They are of so many users' `scripts`. Only what predictions read (runs, loader_runs); counters
+    and time lines come by ingest.
     """
     rng = random.Random(seed)
     with open_history(path) as history:
         first = _last_job(history) + 1
         jobs = iter(range(first, first + runs))
-        keys = [keys_of(submission(number)) for number in range(3000)]
+        keys = [keys_of(submission(number)) for number in range(scripts)]
         while chunk := list(islice(jobs, BATCH)):
             _insert(history, chunk, keys, rng)
         history.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -199,7 +201,7 @@ def _last_job(history: History) -> int:
 
 def _insert(history: History, jobs: list[int], keys: list[Any], rng: random.Random) -> None:
     with history.transaction() as conn:
-        scripts = [rng.randrange(3000) for _ in jobs]
+        scripts = [rng.randrange(len(keys)) for _ in jobs]
         conn.executemany(_RUN, _run_rows(jobs, scripts))
         conn.executemany(_LOADER, _loader_rows(jobs, scripts, keys, rng))
 

@@ -5,14 +5,34 @@ about. One thread notes; others may ask at the same time, because a user's rows 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from slurm_ext.advisor.evidence.reach import Rows
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.model.throughput.receiving import ReceiveTimes, of_user
 
 NEWEST = 16  # runs of a user
+
+
+@dataclass(slots=True)
+class NotedRuns:
+    """Rows of each owner's runs, and their times where they were asked for."""
+
+    rows: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    known: dict[int, tuple[tuple[int, ...], ReceiveTimes]] = field(default_factory=dict)
+
+    def kept(self, rows: Rows) -> "NotedRuns":
+        """The same in a table that has only these rows (sorted), all of ours among them."""
+        moved = {
+            owner: tuple(rows.searchsorted(mine).tolist()) for owner, mine in self.rows.items()
+        }
+        known = [
+            (owner, times) for owner, (of, times) in self.known.items() if of is self.rows[owner]
+        ]
+        return NotedRuns(moved, {owner: (moved[owner], times) for owner, times in known})
 
 
 class OwnReceives:
@@ -22,11 +42,11 @@ class OwnReceives:
         self,
         runs_at: Callable[[Sequence[int]], list[LoaderRun]],
         owners: Mapping[str | None, int],
+        noted: NotedRuns | None = None,
     ) -> None:
-        """`runs_at`: makes the runs of rows; `owners`: by user."""
+        """`runs_at`: makes the runs of rows; `owners`: by user; `noted`: so far."""
         self._runs_at, self._owners = runs_at, owners
-        self._rows: dict[int, tuple[int, ...]] = {}
-        self._known: dict[int, tuple[tuple[int, ...], ReceiveTimes]] = {}
+        self.noted = NotedRuns() if noted is None else noted
 
     def note(self, rows: npt.NDArray[np.int64], owners: npt.NDArray[np.int32]) -> None:
         """Note sound runs with workers, oldest first."""
@@ -35,15 +55,19 @@ class OwnReceives:
         behind = np.searchsorted(mine, mine, side="right") - np.arange(len(mine))
         newest = order[behind <= NEWEST]
         for row, owner in zip(rows[newest].tolist(), owners[newest].tolist(), strict=True):
-            self._rows[owner] = (*self._rows.get(owner, ())[1 - NEWEST :], row)
+            self.noted.rows[owner] = (*self.noted.rows.get(owner, ())[1 - NEWEST :], row)
+
+    def rows(self) -> list[int]:
+        """All rows that are noted."""
+        return [row for rows in self.noted.rows.values() for row in rows]
 
     def of(self, user: str) -> ReceiveTimes:
         """The user's, by machine; nothing of a user who is not known."""
         owner = self._owners.get(user) if user else None
-        rows = None if owner is None else self._rows.get(owner)
+        rows = None if owner is None else self.noted.rows.get(owner)
         if owner is None or rows is None:
             return ()
-        rates = self._known.get(owner)
+        rates = self.noted.known.get(owner)
         if rates is None or rates[0] is not rows:
-            rates = self._known[owner] = (rows, of_user(self._runs_at(rows[::-1])))
+            rates = self.noted.known[owner] = (rows, of_user(self._runs_at(rows[::-1])))
         return rates[1]

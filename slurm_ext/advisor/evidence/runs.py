@@ -1,10 +1,12 @@
-"""Every run's evidence in memory, in columns: some 200 bytes a run, the newest of a key at once.
+"""The runs that answers may rest on, in columns: some 200 bytes a run, the newest of a key at once.
 
 Rows are appended in the order of history. On each level, `prev` leads from a row to the one before
-it with the same key; the newest row of a key is its head. Heads of the first, large load stand in
-sorted arrays (a dict of a million keys would cost 100 MiB), later ones in a dict over them.
+it with the same key; the newest row of a key is its head. Heads of large loads stand in sorted
+arrays (a dict of a million keys would cost 100 MiB), later ones in a dict over them.
 Of levels that are of anybody, no user's runs are more than a share of what is read.
 One thread appends; others may read at the same time, because a head is published last.
+No answer reaches back further than some runs of a key, so that the others are left out of the next
+table, and memory follows scripts and users, not the history's length (reach.py).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slurm_ext.advisor.evidence.asked import asked_key
-from slurm_ext.advisor.evidence.own_receives import OwnReceives
+from slurm_ext.advisor.evidence.own_receives import NotedRuns, OwnReceives
+from slurm_ext.advisor.evidence.reach import chains_of, found, merged, reached, renumbered
 from slurm_ext.advisor.evidence.summary import EvidenceSummary, summarize
 from slurm_ext.core.gpu_request import plain_name
 from slurm_ext.core.records import (
@@ -41,6 +44,7 @@ NEWEST = 16  # runs that the evidence of one level consists of
 NO_KEY = 0  # a key that is not known; blake2b gives a real key this value once in 2^64
 _BULK = 4096  # rows from which sorted heads are cheaper than the dict
 _GROWTH = 1.25
+_SPARE = 8192  # rows behind those that are needed, at least, before these are kept alone
 _MOST_SUMMARIES = 4096
 _serials = count()
 _MOST_CACHED = 16_384  # rows kept as Python objects: some 10 MiB
@@ -74,6 +78,8 @@ class RunTable:
 
     def __init__(self) -> None:
         self._size = 0
+        self._left_out = 0  # runs of earlier tables that no answer reaches
+        self._needed = 0  # rows of the beginning
         self._values: Values = np.empty((0, len(COLUMNS)), np.float32)
         self._owners: Rows = np.empty(0, np.int32)
         self._prev: list[Rows] = [np.empty(0, np.int32) for _ in LEVELS]
@@ -87,10 +93,21 @@ class RunTable:
         self._texts: list[str] = []
         self._models = ""  # plain names of these
         self._users: dict[str | None, int] = {}
-        self.receives = OwnReceives(self._runs_at, self._users)
+        self._noted = NotedRuns()
 
     def __len__(self) -> int:
+        """Count the runs that were taken in; `held` of them are in memory."""
+        return self._left_out + self._size
+
+    @property
+    def held(self) -> int:
+        """Rows in memory."""
         return self._size
+
+    @property
+    def receives(self) -> OwnReceives:
+        """Receive times; made when asked, so that a table that is left is free at once."""
+        return OwnReceives(self._runs_at, self._users, self._noted)
 
     def code(self, text: str | None) -> float:
         """The number that stands for a text in `values`."""
@@ -116,9 +133,40 @@ class RunTable:
         self._append(values)
         taught = (values[:, _WORKERS] > 0) & np.isnan(values[:, _DOUBT])
         self.receives.note(first + np.flatnonzero(taught), owners[taught])
-        link = self._link_sorted if first == 0 and count >= _BULK else self._link
+        link = self._link_sorted if count >= _BULK else self._link
         for level in range(len(LEVELS)):
             link(level, keys, first)
+
+    def compacted(self) -> "RunTable":
+        """This table, or one with what answers reach alone where that is markedly less."""
+        if self._size <= max(_GROWTH * self._needed, self._needed + _SPARE):
+            return self
+        kept = self._reached()
+        table = RunTable()
+        table._left_out = len(self) - len(kept)
+        table._size = table._needed = len(kept)
+        table._values, table._owners = self._values[kept], self._owners[kept]
+        table._codes, table._texts, table._models = self._codes, self._texts, self._models
+        table._users = self._users
+        table._noted = self._noted.kept(kept)
+        for level, prev in enumerate(self._prev):
+            known, heads = self._chains(level)
+            table._prev[level] = renumbered(prev[kept], kept)
+            table._sorted[level] = (known, renumbered(heads, kept))
+        return table
+
+    def _reached(self) -> Rows:
+        """Rows that an answer may rest on, in order."""
+        needed = np.zeros(self._size, bool)
+        needed[self.receives.rows()] = True
+        for number, level in enumerate(LEVELS):
+            most = _MOST_WALKED if level in POOLED_LEVELS else NEWEST
+            reached(needed, self._prev[number], self._chains(number)[1], most)
+        return np.flatnonzero(needed).astype(np.int32)
+
+    def _chains(self, level: int) -> tuple[Keys, Rows]:
+        """Every key, sorted, and its newest row."""
+        return merged(self._sorted[level], chains_of(self._heads[level]))
 
     def newest(self, keys: Mapping[Level, int], levels: Sequence[Level] = LEVELS) -> "NewestRuns":
         """The newest runs of each level's key, newest first; a level without any is left out."""
@@ -190,17 +238,22 @@ class RunTable:
             if key != NO_KEY:
                 heads[key] = row
 
-    def _link_sorted(self, level: int, keys: list[Keys], _first: int) -> None:
+    def _link_sorted(self, level: int, keys: list[Keys], first: int) -> None:
         """All rows at once: equal keys stand together after a stable sort, oldest first."""
         column = keys.pop(0)  # taken here and not by the caller, so that it is freed when sorted
         order = np.argsort(column, kind="stable").astype(np.int32)
         column = column[order]
+        order += first
         same = column[1:] == column[:-1]
-        prev = np.full(len(column), -1, np.int32)
+        prev = _longer(self._prev[level], len(self._values))
         prev[order[1:][same]] = order[:-1][same]
+        oldest = np.append(True, ~same)
+        known = self._chains(level)
+        prev[order[oldest]] = found(known, column[oldest])
         self._prev[level] = prev
         last = np.append(~same, True) & (column != NO_KEY)
-        self._sorted[level] = (column[last], order[last])
+        self._sorted[level] = merged(known, (column[last], order[last]))
+        self._heads[level] = {}  # last: until now it leads to older runs
 
     def _append(self, values: Values) -> None:
         """The rows' values, not yet to be found; readers may go on with the arrays they hold."""

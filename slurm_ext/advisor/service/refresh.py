@@ -35,8 +35,9 @@ from slurm_ext.history.views.outcomes import fair_outcomes, outcomes_of_user, us
 EVERY_S = 1.0
 MARK_EVERY_S = 15.0
 BUSY_MS = 500  # of a locked history; the next look comes soon
-MOST_RUNS = 1_000_000  # kept in memory: the newest
+MOST_RUNS = 1_000_000  # read at first and kept in memory, at most: the newest
 _CHUNK = 8192
+_BLOCK = 8  # chunks of the first load that are taken in at once
 _KEYS = 1  # where the keys begin in a row of SERVER_COLUMNS, then the owners, then the values
 _USER = _KEYS + len(STORED_LEVELS)
 _ACCOUNT, _VALUES = _USER + 1, _USER + 2
@@ -167,7 +168,7 @@ class Refresher(threading.Thread):
         advisor.standings = Standings(users, site_standing(newest))
 
     def _take_new(self, history: History) -> None:
-        if len(self._advisor.runs) > MOST_RUNS * 1.1:
+        if self._advisor.runs.held > MOST_RUNS * 1.1:
             self._advisor.runs, self._last_id = RunTable(), 0
         if len(self._advisor.runs) == 0:
             self._take_all(history)
@@ -176,10 +177,12 @@ class Refresher(threading.Thread):
                 self._append([rows], len(rows))
 
     def _take_all(self, history: History) -> None:
-        """The first load: arrays of the right size, so that memory holds the runs only once."""
+        """The first load: in blocks, so that memory never holds much that no answer reaches."""
         count = loader_count(history)
-        rows = islice(loader_rows(history), max(0, count - MOST_RUNS), None)
-        self._append(_chunks(rows), min(count, MOST_RUNS))
+        chunks = _chunks(islice(loader_rows(history), max(0, count - MOST_RUNS), None))
+        room = min(count, _BLOCK * _CHUNK)
+        for first in chunks:
+            self._append(chain([first], islice(chunks, _BLOCK - 1)), room)
         gc.collect()
         gc.freeze()
 
@@ -206,6 +209,7 @@ class Refresher(threading.Thread):
             # Popped, so that the table is the only owner and can free each column in turn.
             columns = [keys.pop(0)[:filled] for _ in LEVELS]
             self._advisor.runs.extend(values[:filled], columns, owners[:filled])
+            self._advisor.runs = self._advisor.runs.compacted()
 
     def _readable(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Rows whose values have their types; another must not stop those behind it."""
