@@ -62,7 +62,7 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
         "steps": busiest.get("steps"),
         "steps_wall_s": busiest.get("wall_s"),
         "asked": directed,
-        "trainings": _trainings(summaries),
+        "trainings": _trainings(run, summaries),
         "left_alone": sorted({reason[:MOST_CHARACTERS] for reason in reasons if reason}),
         "loaders": len(loaders),
         "buckets": _buckets(summaries),
@@ -89,12 +89,31 @@ def _samples(loader: Mapping[str, Any]) -> float:
     return float(sum(phase["samples"] for phase in loader["phases"]))
 
 
-def _trainings(summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _trainings(
+    run: Mapping[str, Any], summaries: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     if not summaries:
         return []
     from slurm_ext.core.trainings import trainings
 
-    return [_training(training) for training in trainings(summaries)]
+    found = [_training(training) for training in trainings(summaries)]
+    workers = _kept_workers(run) if found else None
+    if workers is not None:
+        found[0]["workers"] = workers
+    return found
+
+
+def _kept_workers(run: Mapping[str, Any]) -> int | None:
+    """Workers of the largest training as the history keeps them: where its search stayed.
+
+    `run` is the history's row, or a record before it is one.
+    """
+    if "allocation" not in run:
+        return run.get("loader_workers")
+    from slurm_ext.core.loader_run import loader_run
+
+    kept = loader_run(run)
+    return None if kept is None else kept.workers
 
 
 def _training(training: Training) -> dict[str, Any]:
