@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
 
+from slurm_ext.ranks.free_port import free_port
 from slurm_ext.ranks.layout import rank_layout
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("args", nargs=argparse.REMAINDER)
     args = parser.parse_args(argv)
     try:
-        node = rank_layout(args.ranks_per_gpu, os.environ, _free_port())
+        node = rank_layout(args.ranks_per_gpu, os.environ, free_port())
     except ValueError as error:
         parser.error(str(error))
     command = [sys.executable, args.script, *args.args]
@@ -79,12 +79,6 @@ def _status(rank: subprocess.Popen[bytes]) -> int:
     """The exit status as in a shell: 128 and the signal's number if one ended it."""
     code = rank.returncode
     return 128 - code if code < 0 else code
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

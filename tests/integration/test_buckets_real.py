@@ -76,7 +76,7 @@ with open(f"told-{os.environ['SLURM_JOB_ID']}-{rank}", "w") as file:
 torch.distributed.destroy_process_group()
 '''
 )
-PORT = "import socket; s = socket.socket(); s.bind((str(), 0)); print(s.getsockname()[1])"
+PORT = "from slurm_ext.ranks.free_port import free_port; print(free_port())"
 SRUN = f"""#!/bin/bash
 #SBATCH --job-name=ddp --ntasks=2
 export MASTER_ADDR=127.0.0.1 MASTER_PORT=$(python3 -c "{PORT}")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from slurm_ext.ranks.free_port import free_port
 from slurm_ext.sandbox import Sandbox
-from tests.probe.several_ranks import free_port
 
 pytestmark = [pytest.mark.slurm, pytest.mark.journey]
 ROOT = Path(__file__).parents[2]

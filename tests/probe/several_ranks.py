@@ -2,12 +2,12 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import suppress
 from typing import Any
 
+from slurm_ext.ranks.free_port import free_port
 from tests.probe.conftest import QUICKLY, ROOT
 
 LIMIT_S = 300
@@ -32,10 +32,3 @@ def ran_ranks(module: str, word: Any, env: dict[str, str], count: int = 2) -> No
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(ranks.pid, signal.SIGKILL)
-
-
-def free_port() -> int:
-    """A port that no other run has at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import socket
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from contrib.bench.foreign.program import Program
 from slurm_ext.node.record.summaries import parse_summary
+from slurm_ext.ranks.free_port import free_port
 
 ROOT = Path(__file__).parents[3]
 SITE = ROOT / "slurm_ext" / "probe" / "site"
@@ -70,13 +70,7 @@ def ran(python: Path, program: Program, way: str) -> Ran:
 def _environment(way: str, run_dir: Path, folder: Path) -> dict[str, str]:
     ours = ("DLQUEUE_", "SLURM_", "PYTHON")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    env |= {**_QUIET, "BENCH_PORT": str(_free_port()), "YOLO_CONFIG_DIR": str(folder)}
+    env |= {**_QUIET, "BENCH_PORT": str(free_port()), "YOLO_CONFIG_DIR": str(folder)}
     if way != "off":
         env |= {"PYTHONPATH": str(SITE), "DLQUEUE_RUN_DIR": str(run_dir), **WAYS[way]}
     return env
-
-
-def _free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])

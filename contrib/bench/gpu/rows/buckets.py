@@ -6,7 +6,6 @@ of it, and all sizes are then measured by turns, torch's own among them.
 
 import contextlib
 import json
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -20,6 +19,7 @@ from contrib.bench.gpu.talker import START_S, Talker
 from slurm_ext.core.stalls.bucket_caps import as_mib, as_text
 from slurm_ext.model.communication.bucket_model import BucketModel
 from slurm_ext.policy.buckets import model_of
+from slurm_ext.ranks.free_port import free_port
 
 RANKS = 2
 FIRST, TURN, TURNS = 40, 15, 3
@@ -97,7 +97,7 @@ def _ran(
     here: Here, steps: int, caps: Sequence[str], probes: Sequence[Mapping[str, str]]
 ) -> list[float]:
     """Seconds of a step of each turn, by its slower rank."""
-    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _free_port()}
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     turns: list[list[float]] = []
     with contextlib.ExitStack() as stack:
         talkers = []
@@ -120,9 +120,3 @@ def _place(here: Here, rank: int) -> dict[str, Any]:
     """A rank's number and its GPU; gloo's interface, for a machine's name may have no address."""
     place = {"RANK": str(rank), "WORLD_SIZE": str(RANKS), "GLOO_SOCKET_IFNAME": "lo"}
     return place | ({"CUDA_VISIBLE_DEVICES": here.gpus[rank]} if here.device == "cuda" else {})
-
-
-def _free_port() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return str(one.getsockname()[1])
