@@ -12,6 +12,7 @@ import pytest
 
 from slurm_ext.sandbox import Sandbox, SandboxSpec
 from slurm_ext.sandbox.spec import search_path
+from tests.job_numbers import first_job_line
 from tests.once import once
 from tests.order import in_turn
 from tests.quiet import turn
@@ -98,7 +99,9 @@ def _factory() -> Iterator[MakeSandbox]:
 
     def make(**fields: Any) -> Sandbox:
         root = Path(tempfile.mkdtemp(prefix="dlq-"))
-        spec = SandboxSpec(**{**fields, "settings": {**PATIENT, **fields.get("settings", {})}})
+        own = {"settings": {**PATIENT, **fields.get("settings", {})}}
+        own["slurm_conf"] = first_job_line() + fields.get("slurm_conf", "")
+        spec = SandboxSpec(**{**fields, **own})
         made.append(Sandbox(root, spec, temporary=True))
         return made[-1].up()
 

@@ -69,6 +69,8 @@ def test_sandboxes_stand_side_by_side(make_sandbox: MakeSandbox, sandbox: Sandbo
     job, _ = other.sbatch("--job-name=other", "--wrap", "true")
     assert other.wait(job) == "COMPLETED"
     assert "other" not in sandbox.run(["squeue", "-t", "all", "-h", "-o", "%j"]).stdout.split()
+    mine, _ = sandbox.sbatch("--wrap", "true")
+    assert abs(job - mine) > 1000  # files and ports named by jobs are each one's own
     other.down()
     assert sandbox.status()["up"]
 
