@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,10 @@ from slurm_ext.sandbox.spec import search_path
 from tests.job_numbers import first_job_line
 from tests.once import once
 from tests.order import in_turn
-from tests.quiet import turn
 from tests.wheel import build
 from tests.whole import stay_recorded
 
-pytest_plugins = ["tests.again", "tests.garbage", "tests.skips"]
+pytest_plugins = ["tests.again", "tests.garbage", "tests.quiet", "tests.skips"]
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the cores are shared out already
 MakeSandbox = Callable[..., Sandbox]
@@ -46,13 +45,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(no_slurm)
         if os.geteuid() != 0 and item.get_closest_marker("root"):
             item.add_marker(no_root)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Let what measures a whole node run alone: a job that waits for others is judged otherwise."""
-    with turn(alone=item.get_closest_marker("alone") is not None):
-        return (yield)
 
 
 @pytest.fixture
