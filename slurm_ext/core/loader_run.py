@@ -93,7 +93,7 @@ def run_of_training(
     ]
     if not sound or None in map(record["allocation"].get, _NEEDED):
         return None
-    training = Training([(summary, loader) for summary, loader, _ in sound], training.others)
+    training = training.of([(summary, loader) for summary, loader, _ in sound])
     summary, loader, first = sound[0]
     summaries, loaders = [s for s, _, _ in sound], [ld for _, ld, _ in sound]
     runs = [t for _, _, t in sound]

@@ -1,8 +1,9 @@
 """Trainings of one job: processes that train together, and the rate of all of them as a whole.
 
 Pure. The rate that people see and that predictions are held against is the whole job's: samples of
-all processes that train together, over their training's wall time. That time is of the whole run:
-first epoch, every pass over the training data, and every start of its workers. Validations and
+all processes that train together, over their training's wall time; what several ranks read together
+(same_batches.py) counts once. That time is of the whole run: first epoch, every pass over the
+training data, every start of its workers, and gathering the data of the next pass. Validations and
 what else lies between two passes are not in it. The steady rate beside it (loader_run.py) is one
 process's in its later epochs, once its workers run: the model's unit. `outcomes` (store/schema.py)
 and advisor/evidence/whole_run.py compare one process's share of the whole rate.
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from slurm_ext.core.findings.same_batches import share_of_each, with_share
 from slurm_ext.core.findings.strands import Strand, seconds, strands, total, wall_s
 
 TOGETHER = 0.5  # of the shorter life: processes that overlap by less came one after the other
@@ -31,6 +33,7 @@ class Training:
 
     members: Sequence[Member]
     others: Sequence[Member] = ()  # smaller loaders of these processes, of the same training
+    ranks_here: frozenset[Any] = frozenset()  # of its world, those without a loader included
 
     @property
     def here(self) -> int:
@@ -57,10 +60,15 @@ class Training:
         rate = samples / longest * self._nodes()
         return rate if rate <= MAX_SAMPLES_PER_S else None
 
+    def of(self, members: Sequence[Member]) -> "Training":
+        """The training by these of its members alone: ranks left out count as on other nodes."""
+        out = {s.get("rank") for s, _ in self.members} - {s.get("rank") for s, _ in members}
+        return Training(members, self.others, self.ranks_here - out)
+
     def _nodes(self) -> float:
         """All ranks of the world for each of those here: they go in step on every node."""
         world = _world(self.members[0][0])
-        here = {s.get("rank") for s, _ in self.members if _world(s) == world}
+        here = self.ranks_here | {s.get("rank") for s, _ in self.members if _world(s) == world}
         return max(1.0, world / len(here))
 
 
@@ -83,14 +91,33 @@ def trainings(summaries: Sequence[_Json]) -> Iterator[Training]:
         beside = [process for process in left if _together(first[0][0], process[0][0])]
         left = [process for process in left if all(process is not other for other in beside)]
         for nth in range(min(MOST_TRAININGS, len(first))):
-            yield _training([process[nth] for process in beside if nth < len(process)])
+            read = [process[nth] for process in beside if nth < len(process)]
+            yield _training(read, _ranks_beside(read[0][0], summaries))
 
 
-def _training(read: Sequence[tuple[_Json, Strand]]) -> Training:
-    members = [(summary, strand.loaders[0]) for summary, strand in read]
-    return Training(
-        members, [(summary, ld) for summary, strand in read for ld in strand.loaders[1:]]
-    )
+def _ranks_beside(first: _Json, summaries: Sequence[_Json]) -> frozenset[Any]:
+    """Ranks of the process's world on this node: one rank may read for all of them."""
+    world = _world(first)
+    if world < 2:
+        return frozenset()
+    same = (s for s in summaries if _world(s) == world and _together(first, s))
+    return frozenset(s.get("rank") for s in same)
+
+
+def _training(read: Sequence[tuple[_Json, Strand]], ranks_here: frozenset[Any]) -> Training:
+    world = _world(read[0][0])
+    ranks = [(s, strand.loaders[0]) for s, strand in read if _world(s) == world]
+    share = share_of_each(ranks, world)
+    shared = [
+        (
+            summary,
+            [with_share(loader, share if _world(summary) == world else 1.0) for loader in own],
+        )
+        for summary, (_, _, own) in read
+    ]
+    members = [(summary, loaders[0]) for summary, loaders in shared]
+    others = [(summary, loader) for summary, loaders in shared for loader in loaders[1:]]
+    return Training(members, others, ranks_here)
 
 
 def _together(one: _Json, other: _Json) -> bool:

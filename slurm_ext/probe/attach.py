@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from .batch_clock import adopting_iter, timed_del, timed_next
-from .counters import applied, backward, compiled, frameworks, steps
+from .counters import applied, backward, compiled, data_ranks, frameworks, steps
 from .directive import Directive
 from .fetch_clock import measured_fetch
 from .pass_starts import watched_iter
@@ -100,12 +100,22 @@ def synchronise(distributed: Any) -> None:
     gradient_sync.watch(distributed.DistributedDataParallel, _made)
 
 
+def shard(module: Any) -> None:
+    """Learns over how many ranks FSDP averages; `module` has its class, or its groups'."""
+    data_ranks.follow_sharding(module, _averages)
+
+
+def _averages(ranks: int) -> None:
+    ProbeState.turns.steps.data_ranks.note(ranks)
+
+
 def _begin(model: Any, now: float) -> None:
     ProbeState.turns.steps.begin(model, now)
 
 
 def _made(module: Any, construction: Any) -> None:
     clock = ProbeState.turns.steps
+    _averages(module.process_group.size())
     clock.sync.made(module, clock.total, time.perf_counter(), construction)
 
 

@@ -55,8 +55,8 @@ def timed_next(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any
         now = current.last = clock()
         current.wait_s += now - began
         current.batches += 1
-        if current.counts_rows:
-            current.told.count_rows(data)
+        if current.reads:
+            current.read(data)
         if current.closely:
             current.closely -= 1
             current.wait_queued_s += current.queued()

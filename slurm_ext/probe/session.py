@@ -85,6 +85,7 @@ class Session:
         # A worker's last batch of an iterable dataset may be short; others nobody else tells.
         current.counts_rows = not iterator._auto_collation or meter.facts["style"] == "iterable"
         meter.begin(current)
+        current.unmarked = meter.unmarked() if self.writer.grouped else 0
         current.made.join(gated.pids(iterator), former and former.made)
         iterator.__dict__["_dlqueue"] = current
         fetcher = getattr(iterator, "_dataset_fetcher", None)
@@ -240,7 +241,17 @@ class Session:
         clock = self.turns.steps
         fed = sum([phase["batches"] for row in rows for phase in row["phases"] if phase["steps"]])
         steps = clock.row(fed) or (None if rows else clock.passes.row())
-        return {"optimizer": steps, "communication": clock.sync.row(), "loaders": rows}
+        return {
+            "data_ranks": self._data_ranks(),
+            "optimizer": steps,
+            "communication": clock.sync.row(),
+            "loaders": rows,
+        }
+
+    def _data_ranks(self) -> int | None:
+        shares = [meter.share[0] for meter in self.meters.all if meter.share is not None]
+        most = max([self.turns.steps.data_ranks.most, *shares])
+        return most if self.writer.grouped else None
 
     def finish(self) -> None:
         """At Python's end."""

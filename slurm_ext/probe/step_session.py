@@ -22,7 +22,8 @@ class StepSession:
         self.leave = at_end(self.finish)
 
     def _measured(self) -> dict[str, Any]:
-        return {"optimizer": self.turns.steps.row(), "communication": None, "loaders": []}
+        steps = self.turns.steps.row()
+        return {"data_ranks": None, "optimizer": steps, "communication": None, "loaders": []}
 
     def finish(self) -> None:
         """At Python's end."""

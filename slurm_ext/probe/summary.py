@@ -16,6 +16,8 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
 - main_cpu_s: CPU of this process, workers apart
 - directive: num_workers and decision as the environment gave them
 - faults: what the probe itself failed at, one clause each; the job did not notice
+- data_ranks: ranks over which its gradients are averaged, by DDP, by FSDP or by the shares of its
+  sampler; 1: none of these was seen; null: it was in no group of torch.distributed's
 - optimizer: steps of the busiest optimiser, and wall_s from its first step to its latest, without
   validations (a module in evaluation mode, and no step meanwhile); where loaders do not feed them,
   with the steps of optimisers that came before or after; backward passes where neither an
@@ -36,6 +38,8 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
 - loaders, each:
   - id, dataset (class), style (map or iterable), batch_size, length (samples, null: unknown)
   - model: number of the first model that optimisers stepped with its batches; null: none
+  - first_batches: marks of the first batches' content and its sampler's share, of a process in a
+    group (counters/marks.py): ranks with the same ones read the same batches; empty: not read
   - user_num_workers as the script asked; started_workers; gate: how many of them may work (0: none
     yet, the loader starts them when it is asked to); most_workers: what the gate can be asked for
     (null: the loader cannot be moved)

@@ -41,6 +41,11 @@ class SummaryWriter:
         """Keep the process's rank: many programs leave their group before they end."""
         self._group = summary.joined() or self._group
 
+    @property
+    def grouped(self) -> bool:
+        """True once the process was seen in a group of torch.distributed's."""
+        return self._group is not None
+
     def is_this_process(self) -> bool:
         """False in a forked child."""
         return bool(self._facts["pid"] == os.getpid())

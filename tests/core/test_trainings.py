@@ -198,3 +198,63 @@ def test_batches_of_a_step_are_a_whole_number(batches: int, apart: bool) -> None
     one["phases"][0]["batches"] = batches
     summary = process(one, optimizer={"steps": 100, "wall_s": 9.9})
     assert clocks_disagree(summary, one) == apart
+
+
+def together(marks: list[list[int]], data_ranks: int | None, world: int = 0) -> Any:
+    """Ranks of one world that read batches with these marks; the job's rate over one rank's."""
+    ranks = [
+        process(
+            loader(first_batches=own), rank=r, world_size=world or len(marks), data_ranks=data_ranks
+        )
+        for r, own in enumerate(marks)
+    ]
+    return evidence(*ranks)
+
+
+ONE, TWO, THREE, FOUR = [1, 11], [2, 12], [3, 13], [4, 14]
+
+
+@pytest.mark.parametrize(
+    ("marks", "data_ranks", "times"),
+    [
+        ([ONE, ONE], 1, 1),  # a pipeline, or layers in parts
+        ([ONE, TWO], 1, 2),  # gradients averaged by hand
+        ([ONE, ONE], 2, 2),  # DDP of data that is made up, or one seed for all
+        ([ONE, ONE], None, 2),  # in no group: two trainings of one kind
+        ([[], []], 1, 2),  # nothing of their batches could be read
+        ([ONE, [1]], 1, 1),  # one had no second batch
+        ([ONE, ONE, TWO, TWO], 2, 2),  # two replicas of two parts
+        ([ONE, ONE, ONE, ONE], 2, 2),  # the same, of data that is made up
+        ([ONE, ONE, TWO, TWO], 1, 2),  # the same, averaged by hand
+        ([ONE, ONE, TWO, TWO], 4, 2),  # parts of a sequence, and gradients averaged over all
+        ([ONE, ONE, TWO, THREE], 4, 4),  # two that are alike by chance
+        ([ONE, TWO, THREE, FOUR], 2, 4),  # gradients averaged in halves
+    ],
+    ids=str,
+)
+def test_a_batch_that_several_ranks_read_counts_once(
+    marks: list[list[int]], data_ranks: int | None, times: int
+) -> None:
+    """Ranks of a model in parts are one replica, and data-parallel ones are added."""
+    run = together(marks, data_ranks)
+    assert run.whole_samples_per_s == pytest.approx(80 * times)
+    assert run.samples_per_s * run.ranks == pytest.approx(80 * times)
+    assert run.ranks == len(marks)
+
+
+def test_ranks_on_other_nodes_read_as_those_here() -> None:
+    """Four of eight ranks, each pair with one batch: four batches at a time in the whole job."""
+    assert together([ONE, ONE, TWO, TWO], 4, world=8).whole_samples_per_s == pytest.approx(320)
+
+
+def test_two_worlds_with_the_same_data_are_two() -> None:
+    """Both of two launches hold a model in parts, side by side."""
+    own = {"world_size": 2, "data_ranks": 1}
+    four = [process(loader(first_batches=ONE), rank=r, **own) for r in (0, 1, 0, 1)]
+    assert evidence(*four).whole_samples_per_s == pytest.approx(160)
+
+
+def test_one_rank_that_reads_for_all_counts_once() -> None:
+    """The other rank of the pipeline has no loader, and is on this node, too."""
+    ranks = [process(rank=0, world_size=2), process(rank=1, world_size=2) | {"loaders": []}]
+    assert found(*ranks) == [(80, 1)]

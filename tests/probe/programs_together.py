@@ -4,7 +4,7 @@
 samples and the seconds from asking for its first batch to its last step.
 """
 
-# ruff: noqa: D103 - written as jobs are, each named by what it does
+# ruff: noqa: D101, D102, D103 - written as jobs are, each named by what it does
 
 import json
 import sys
@@ -36,6 +36,10 @@ def train(told: str, length: int, epochs: int = 4, late_s: float = 0.0, **option
     loader: Any = DataLoader(data, batch_size=8, **options)
     module: Any = torch.nn.Linear(4, 1)
     model = torch.nn.parallel.DistributedDataParallel(module) if distributed else module
+    fit(told, loader, model, epochs, late_s)
+
+
+def fit(told: str, loader: Any, model: Any, epochs: int = 4, late_s: float = 0.0) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     samples, began, ended = 0, time.perf_counter(), 0.0
     for _ in range(epochs):
@@ -81,6 +85,71 @@ def uneven(told: str) -> None:
 def _uneven_rank(rank: int, told: str) -> None:
     _join(rank, told)
     train(told, 960, epochs=1, late_s=0.04 * rank)
+    torch.distributed.destroy_process_group()
+
+
+def replicas(told: str) -> None:
+    """Averaged by DDP; both ranks draw the same samples."""
+    _two_ranks(_replica, told)
+
+
+def _replica(told: str) -> None:
+    fit(told, _same_data(), torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1)))
+
+
+def shards(told: str) -> None:
+    """The same with FSDP."""
+    _two_ranks(_shard, told)
+
+
+def _shard(told: str) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model = torch.nn.Linear(4, 2)
+    fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+    fit(told, _same_data(), model)
+
+
+def parts(told: str) -> None:
+    """Each rank has half of the layer: their outputs are added, no gradients are averaged."""
+    _two_ranks(_part, told)
+
+
+def _part(told: str) -> None:
+    rank = torch.distributed.get_rank()
+    fit(told if rank == 0 else "/dev/null", _same_data(), Half(rank))
+
+
+class Half(torch.nn.Module):
+    def __init__(self, rank: int) -> None:
+        super().__init__()
+        self.layer, self.columns = torch.nn.Linear(2, 1), slice(2 * rank, 2 * rank + 2)
+
+    def forward(self, batch: Any) -> Any:
+        out = self.layer(batch[:, self.columns])
+        whole = out.detach().clone()
+        torch.distributed.all_reduce(whole)
+        return out + whole - out.detach()
+
+
+def _same_data() -> Any:
+    torch.manual_seed(5)
+    return DataLoader(Numbers(numbered, 480), batch_size=8, shuffle=True)
+
+
+def numbered(index: int) -> Any:
+    return torch.full((4,), float(index))
+
+
+def _two_ranks(program: Any, told: str) -> None:
+    import_all_of_torch()
+    ended_well(*[in_a_child(_of_two, rank, program, told) for rank in range(2)])
+
+
+def _of_two(rank: int, program: Any, told: str) -> None:
+    _join(rank, told)
+    program(told)
     torch.distributed.destroy_process_group()
 
 

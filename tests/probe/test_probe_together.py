@@ -71,6 +71,21 @@ def test_processes_that_train_together_are_one_rate(
     assert (done.run.ranks, done.run.doubt, len(done.trainings)) == (2, None, 1)
 
 
+@pytest.mark.parametrize(
+    ("words", "data_ranks"), [("replicas", 2), ("shards", 2), ("parts", 1)], ids=str
+)
+def test_ranks_that_read_the_same_count_once_unless_they_average(
+    environment: Environment, python: Python, tmp_path: Path, words: str, data_ranks: int
+) -> None:
+    """One seed for DDP's ranks, or FSDP's: each works on samples of its own; parts share theirs."""
+    done = trained(environment, python, tmp_path, *TOGETHER, words)
+    marks = [summary["loaders"][0]["first_batches"] for summary in done.summaries]
+    assert (marks[0], len(set(marks[0]))) == (marks[1], 4)
+    assert [summary["data_ranks"] for summary in done.summaries] == [data_ranks] * 2
+    assert done.run.whole_samples_per_s == pytest.approx(done.rate(), rel=NEAR)
+    assert done.run.ranks == 2
+
+
 def test_ranks_wait_for_the_one_that_computes_longer(
     environment: Environment, python: Python, tmp_path: Path
 ) -> None:

@@ -37,6 +37,7 @@ MAX_SUMMARIES, MAX_LOADERS, MAX_PHASES = 1024, 64, 8
 MAX_RATES = 32  # counts that one search measures
 MAX_FAULTS = 4096
 MAX_FRAMEWORKS = 16
+MAX_MARKS = 16  # of a loader's first batches
 MAX_BUCKETS, MAX_SAMPLED = 1024, 32  # of gradients; backward passes that were looked at
 MAX_READY = 256  # groups of gradients that are ready together
 LONGEST_NAME = 256  # characters of a name inside a summary or a counter
@@ -176,6 +177,7 @@ SUMMARY = (
     ("emulated", FLAG, "", 0, 1, False, "", "A stand-in waits where a GPU would compute."),
     whole("threads", "", "Threads of PyTorch inside one operation."),
     several("frameworks", TEXTS, MAX_FRAMEWORKS, "Training frameworks that were imported."),
+    whole("data_ranks", "", "Ranks over which its gradients are averaged; null: in no group."),
     ("optimizer", OBJECT, "", 0, MAX_PARTS, False, "", "Steps of its busiest optimiser."),
     ("communication", OBJECT, "", 0, MAX_PARTS, False, "", "Its gradients' way to other ranks."),
     ("directive", OBJECT, "", 0, MAX_PARTS, False, "", "Workers and token of its environment."),
@@ -221,6 +223,7 @@ LOADER = (
     number("batch_size", "samples", "Samples in a batch."),
     number("length", "samples", "Samples in the dataset."),
     whole("model", "", "Number of the first model that steps with its batches changed."),
+    several("first_batches", NUMBERS, MAX_MARKS, "Marks of its first batches, by their content."),
     whole("user_num_workers", "", "Workers that the script asks for."),
     whole("started_workers", "", "Workers that were started."),
     whole("gate", "", "Workers that may work."),

@@ -10,6 +10,7 @@ from typing import Any, Callable
 from ..stalls.gradient_sync import SyncTimes
 from . import graphs
 from .backward import Passes
+from .data_ranks import DataRanks
 from .models import Models
 from .stretches import OptimiserSteps, Stretch, busiest, in_turn
 
@@ -28,6 +29,7 @@ class StepClock:
         self.passes = Passes()  # as long as no optimiser steps
         self.due = 0.0  # when the summary is to be looked at; the clock is time.perf_counter
         self.sync = SyncTimes()
+        self.data_ranks = DataRanks()
         self._numbers = Models()
         self._of: dict[int, OptimiserSteps] = {}  # by id
         # Of those that made room: the busiest, and those that came one after the other.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any, Callable
 
+from ..counters import marks
 from ..stalls.phase_row import add, phase_row
 from .one_pass import Pass
 from .phase_sums import PhaseSums, place
@@ -12,6 +13,8 @@ from .starts import Starts
 
 _OF_THE_LOADER = (
     "rows_in_all",
+    "share",
+    "first_batches",
     "starts",
     "worker_private",
     "memory_due",
@@ -36,6 +39,8 @@ class LoaderMeter:
         self.facts = facts
         self.run_dir = run_dir
         self.rows_in_all: int | None = None  # samples of a full pass, where that is known
+        self.share: tuple[int, int] | None = None  # of the ranks' data: of how many, and which
+        self.first_batches: tuple[int, ...] = ()  # their marks
         self.startup_s = 0.0  # of its own passes
         self.own_start_s = 0.0  # the probe's: it counts once a pass came to its end
         self.starts = Starts(lasting=facts["persistent"])
@@ -74,6 +79,19 @@ class LoaderMeter:
         if in_all is not None and (batches - 1) * size < in_all:
             return int(min(batches * size, in_all))
         return round(batches * fetched[0] / fetched[1]) if fetched[1] else int(batches * size)
+
+    def unmarked(self) -> int:
+        """Batches that are still to be marked."""
+        return marks.FIRST - len(self.first_batches)
+
+    def mark(self, batch: Any) -> None:
+        """Mark one of the first batches, where its content can be read."""
+        try:
+            number = marks.mark(batch, self.share)
+        except Exception:  # a batch of the user's own kind
+            number = None
+        if number is not None:
+            self.first_batches = (*self.first_batches, number)
 
     def started(self, seconds: float, workers: int) -> None:
         """Starting so many workers took so long."""
@@ -136,6 +154,7 @@ class LoaderMeter:
             "id": self.number,
             **{key: self.facts[key] for key in ("dataset", "style", "batch_size", "length")},
             "model": min(self.models, default=None),
+            "first_batches": list(self.first_batches),
             "user_num_workers": self.facts["user_num_workers"],
             "started_workers": self.facts["user_num_workers"] if self.gated is None else self.gated,
             "gate": self.gate_open,

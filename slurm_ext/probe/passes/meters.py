@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from ..counters import marks
 from ..inspection import description
 from .loader_meter import LoaderMeter
 from .one_pass import Pass
@@ -32,7 +33,10 @@ class Meters:
         if known is not None and known.owner() is loader:
             return known
         facts = description.facts_of(loader, self.dataloader)
-        return self.new(loader, facts, description.rows_in_all(loader))
+        meter = self.new(loader, facts, description.rows_in_all(loader))
+        if meter is not None:
+            meter.share = marks.share_of(loader)
+        return meter
 
     def of_iterator(self, iterator: Any) -> LoaderMeter | None:
         """The numbers of an iterator of torch's that another library's loader made."""

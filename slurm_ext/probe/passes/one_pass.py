@@ -47,6 +47,8 @@ class Pass(Queueing):
         self.evaluates = False  # no gradients, or a model's evaluation mode, or no step before it
         self.elsewhere = False  # another thread than the reading one made some
         self.counts_rows = False  # nobody but the batch itself tells its samples
+        self.reads = True  # the batches themselves are looked at
+        self.unmarked = 0  # batches from now on that are to be marked
         self.left: tuple[float, float, int, int] | None = None  # counters/turns.py's
         self.first_wait_s = 0.0  # for the first batch: workers start, queues fill
         self.told = BatchCounts()
@@ -71,6 +73,15 @@ class Pass(Queueing):
         self._main_cpu_end_s = time.process_time()
         self.queued()
         self.closely = _CLOSELY
+
+    def read(self, batch: Any) -> None:
+        """Count a batch's samples, and mark it, where it is to tell them."""
+        if self.unmarked:
+            self.unmarked -= 1
+            self.meter.mark(batch)
+        if self.counts_rows:
+            self.told.count_rows(batch)
+        self.reads = self.counts_rows or self.unmarked > 0
 
     def trained_here(self) -> bool:
         """True if the thread that asks now is the one that trains, as far as that is seen."""

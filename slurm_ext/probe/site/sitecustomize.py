@@ -21,6 +21,9 @@ _AWAITED = {
     "torch.autograd": "differentiate",
     "torch.nn.modules.module": "follow_modes",
     "torch.nn.parallel.distributed": "synchronise",
+    "torch.distributed.fsdp.fully_sharded_data_parallel": "shard",
+    "torch.distributed.fsdp._fully_shard._fsdp_param_group": "shard",  # 2.6 and newer
+    "torch.distributed._composable.fsdp._fsdp_param_group": "shard",  # older
     "keras.src.callbacks.callback_list": "follow",  # 3
     "keras.src.callbacks": "follow",  # 2.13 and newer
     "keras.callbacks": "follow",  # older
