@@ -81,7 +81,7 @@ class Session:
         former = iterator.__dict__.get("_dlqueue")  # its last pass, of persistent workers
         current = Pass(iterator, meter)
         size = meter.facts["batch_size"] if iterator._auto_collation else None
-        current.told = BatchCounts(size)
+        current.told = BatchCounts(size, whole=not iterator._auto_collation)
         # A worker's last batch of an iterable dataset may be short; others nobody else tells.
         current.counts_rows = not iterator._auto_collation or meter.facts["style"] == "iterable"
         meter.begin(current)

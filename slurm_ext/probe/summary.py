@@ -52,7 +52,8 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
     where it stays (null: it goes on), settled_s and settled_batches of measuring until it first
     stayed, rates (workers, samples_per_s, wait: share of the time) of the counts measured
   - phases (first_epoch; later; passes that only evaluate apart, and so are batches that one
-    passed over before its first step), each: epochs, samples, batches, steps (of the optimisers,
+    passed over before its first step), each: epochs, samples (0, with batches: nobody
+    knows how many each has, its parts differ in length), batches, steps (of the optimisers,
     done with its batches: none in a validation); shared_steps: those that took another loader's
     batch, too (zipped ones); wall_s = wait_s (in next()) + step_s (between them); first_wait_s: of
     wait_s, for each pass's first batch; workers: mean number at work; lent_s: wall_s in a phase

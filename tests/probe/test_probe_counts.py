@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from slurm_ext.probe.counters.batches import rows
+from slurm_ext.core.trainings import trainings
+from slurm_ext.probe.counters.batches import are_uncountable, rows
 from slurm_ext.probe.counters.steps import StepClock
 from slurm_ext.probe.counters.turns import Turns
 from slurm_ext.probe.passes.meters import Meters
@@ -160,6 +161,50 @@ def test_a_torch_without_a_step_is_told_of(
 def test_a_batch_tells_its_samples(batch: Any, expected: int | None) -> None:
     """By the first dimension where all parts agree; a label or vectors alone are one sample's."""
     assert rows(batch) == expected
+
+
+BLOCK = SimpleNamespace(num_dst_nodes=lambda: 3)
+
+
+@pytest.mark.parametrize(
+    ("batch", "count", "uncountable"),
+    [
+        ((FOUR, torch.zeros(2), torch.zeros(4)), None, True),  # nodes, and labels of the seeds
+        ((torch.zeros(9), torch.zeros(3), [SimpleNamespace(), BLOCK]), 3, False),
+        (SimpleNamespace(edge_index=FOUR, batch_size=3), 3, False),
+        (SimpleNamespace(edge_index=FOUR), None, True),
+        ((torch.zeros(3, 8, 8), torch.zeros(2, 4), torch.zeros(2)), None, False),  # boxes in it
+        ((FOUR, 1), None, False),
+        ({"tokens": torch.zeros(9), "mask": torch.zeros(9)}, None, False),
+    ],
+)
+def test_a_subgraph_has_as_many_samples_as_its_library_says(
+    batch: Any, count: int | None, uncountable: bool
+) -> None:
+    """Seeds of DGL and torch_geometric; else nobody knows which of several counts it is."""
+    assert rows(batch) == count
+    assert count is not None or are_uncountable(batch) == uncountable
+
+
+def test_a_stream_of_subgraphs_is_told_in_steps(
+    environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """Four nodes and two seeds in each: neither one sample nor four, and steps are sure."""
+    code = (
+        "import torch; w = torch.zeros(1, requires_grad=True); o = torch.optim.SGD([w], 0.1)\n"
+        "class Parts(torch.utils.data.IterableDataset):\n"
+        "    def __iter__(self):\n"
+        "        yield from ((torch.zeros(4, 3), torch.zeros(2)) for _ in range(30))\n"
+        "for batch in torch.utils.data.DataLoader(Parts(), batch_size=None):\n"
+        "    w.sum().backward(); o.step()"
+    )
+    done = python(["-c", code], environment(tmp_path / "run"))
+    assert (done.returncode, done.stderr) == (0, "")
+    (path,) = (tmp_path / "run").glob("summary-*.json")
+    summary = json.loads(path.read_text())
+    (loader,) = summary["loaders"]
+    assert (total(loader, "batches"), total(loader, "samples")) == (30, 0)
+    assert (list(trainings([summary])), summary["optimizer"]["steps"]) == ([], 30)
 
 
 def one_pass() -> Any:

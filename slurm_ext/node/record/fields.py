@@ -250,7 +250,7 @@ RATE = (
 PHASE = (
     short("phase", "first_epoch or later.", required=True),
     number("epochs", "", "Epochs that began."),
-    number("samples", "samples", "Samples delivered.", required=True),
+    number("samples", "samples", "Samples delivered; 0 with batches: not known.", required=True),
     number("batches", "", "Batches delivered."),
     number("steps", "", "Steps of the optimisers with these batches."),
     number("shared_steps", "", "Those of them that took another loader's batch, too."),

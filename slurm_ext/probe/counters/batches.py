@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, Iterable
 
 _MOST_PARTS = 16  # of a batch, that its samples are counted by
+_COLOURS = 1, 3, 4
 _MOSTLY = 0.9  # of the batches tell their samples: so many do in all
 
 
@@ -26,15 +27,47 @@ def rows(batch: Any) -> int | None:
     A number beside a tensor is the label of one sample, and vectors alone may be one sample's
     features or tokens: both are None, which counts as one sample.
     """
-    graphs = getattr(batch, "num_graphs", None)  # torch_geometric's batches are one large graph
-    if isinstance(graphs, int):
-        return graphs
+    count = _of_graph(batch)
+    if count is not None:
+        return count
     if isinstance(batch, list) and batch and isinstance(batch[0], (tuple, dict)):
         return len(batch)  # samples that nobody put together
     sizes = [_size_of(part) for part in islice(_parts_of(batch), _MOST_PARTS)]
     first = {size for size, _ in sizes if size is not None}
     several = any(whole for _, whole in sizes)
     return first.pop() or None if several and len(first) == 1 else None
+
+
+def are_uncountable(batch: Any) -> bool:
+    """True for one without `rows` that has several samples: nobody can tell which count it is.
+
+    Parts have other first dimensions (a subgraph's nodes, and its seeds). A picture beside another
+    part is one sample: its first dimension are colours.
+    """
+    if getattr(batch, "edge_index", None) is not None:
+        return True
+    sizes = [_size_of(part) for part in islice(_parts_of(batch), _MOST_PARTS)]
+    first = {size for size, _ in sizes if size is not None}
+    return len(first) > 1 and 0 not in first and not any(map(_is_picture, _parts_of(batch)))
+
+
+def _of_graph(batch: Any) -> int | None:
+    """Graphs or seeds of a batch that is one large graph, as its library tells them."""
+    graphs = getattr(batch, "num_graphs", None)  # torch_geometric's
+    if isinstance(graphs, int):
+        return graphs
+    seeds = getattr(batch, "batch_size", None)  # of its samplers of neighbours
+    if isinstance(seeds, int) and getattr(batch, "edge_index", None) is not None:
+        return seeds
+    blocks = batch[-1] if isinstance(batch, (list, tuple)) and batch else None
+    if isinstance(blocks, list) and blocks and hasattr(blocks[-1], "num_dst_nodes"):
+        return int(blocks[-1].num_dst_nodes())  # DGL's
+    return None
+
+
+def _is_picture(part: Any) -> bool:
+    shape = getattr(part, "shape", ())
+    return isinstance(shape, tuple) and len(shape) == 3 and shape[0] in _COLOURS
 
 
 def _parts_of(batch: Any) -> Iterable[Any]:
@@ -57,10 +90,13 @@ class BatchCounts:
     """Samples and bytes of a pass's batches, as far as the batches tell them.
 
     Where it is known how many samples a `full` batch has, none may tell more, and one as many.
+    One that the dataset makes `whole` has as many as it shows, and may show that nobody knows.
     """
 
-    def __init__(self, full: int | None = None) -> None:
+    def __init__(self, full: int | None = None, whole: bool = False) -> None:
+        self._whole = whole
         self._rows = [0, 0]  # samples counted, and the batches that they came in
+        self._uncountable = 0  # batches
         self._full, self._most = full, 0
         self._weighed = [0, 0]  # batches, and bytes in them
 
@@ -68,6 +104,7 @@ class BatchCounts:
         """Count the samples of a batch, where it tells them."""
         try:
             size = rows(batch)
+            self._uncountable += size is None and are_uncountable(batch)
         except Exception:  # a batch of the user's own kind
             size = None
         if size is not None:
@@ -76,8 +113,10 @@ class BatchCounts:
             self._most = max(self._most, size)
 
     def samples(self, batches: int) -> int | None:
-        """Samples of so many batches; None where too few tell theirs."""
+        """Samples of so many batches; None where too few tell theirs, 0 where nobody knows them."""
         counted, told = self._rows
+        if self._whole and self._uncountable > (1 - _MOSTLY) * batches:
+            return 0
         if told < _MOSTLY * batches or not told or self._full not in (None, self._most):
             return None
         return round(batches * counted / told)

@@ -16,6 +16,7 @@ MOST_CHARACTERS = 120  # of a reason: a job's own process wrote it
 NOTHING = "not measured"
 WAITED = 0.1  # of its time: less waiting for cores is not told, and explains no miss
 FROM_MEMORY = "its steps were made with batches that it had kept"
+UNCOUNTED = "nobody knows how many samples a batch has: its parts differ in length"
 TOO_SHORT = "no DataLoader of torch was long enough"
 NO_STEP = "the program has no step that dlqueue knows"
 MARK = "put each step into jax.profiler.StepTraceAnnotation, and its steps are counted"
@@ -31,6 +32,7 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
     `steps` and `steps_wall_s`: of the busiest optimiser of any process, null where none was seen.
     `tuned`: where each loader that tuned itself stayed, and the rates of the counts it measured.
     `trainings`: samples_per_s, samples, workers and ranks of each, largest first (trainings.py).
+    `uncounted`: batches of a loader do not tell how many samples they have.
     `buckets`: sizes (KiB) of gradient buckets that a decision set, or why none is; null: neither.
     `left_alone`: why loaders kept the workers that the script gave them, each reason once; where
     nobody `asked` for others, why they would have. `loaders`: how many they are; `frameworks`:
@@ -63,6 +65,7 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
         "steps_wall_s": busiest.get("wall_s"),
         "asked": directed,
         "trainings": _trainings(run, summaries),
+        "uncounted": any(_is_uncounted(loader) for some in by_process for loader in some),
         "left_alone": sorted({reason[:MOST_CHARACTERS] for reason in reasons if reason}),
         "loaders": len(loaders),
         "buckets": _buckets(summaries),
@@ -83,6 +86,11 @@ def _buckets(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         return None
     why = chosen.get("left_alone")
     return {"caps": chosen.get("caps"), "left_alone": why and why[:MOST_CHARACTERS]}
+
+
+def _is_uncounted(loader: Mapping[str, Any]) -> bool:
+    batches = sum(phase.get("batches") or 0 for phase in loader["phases"])
+    return batches > 0 and not _samples(loader)
 
 
 def _samples(loader: Mapping[str, Any]) -> float:
@@ -174,7 +182,8 @@ def _without_rate(probe: Mapping[str, Any] | None) -> str:
         return _without_steps(probe)
     steps, wall_s = probe["steps"], probe["steps_wall_s"]
     rate = f", {(steps - 1) / wall_s:.4g} a second" if steps > 1 and wall_s else ""
-    why = FROM_MEMORY if probe.get("loaders") and not probe.get("trainings") else TOO_SHORT
+    kept = probe.get("loaders") and not probe.get("trainings")
+    why = UNCOUNTED if probe.get("uncounted") else FROM_MEMORY if kept else TOO_SHORT
     return f"no samples/s: {why}; {steps} optimizer steps{rate}"
 
 

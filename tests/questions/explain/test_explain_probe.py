@@ -13,6 +13,7 @@ from slurm_ext.questions.explain.probe import (
     NO_STEP,
     NOTHING,
     TOO_SHORT,
+    UNCOUNTED,
     UNPROBED,
     lines,
     measured,
@@ -39,6 +40,16 @@ def test_steps_stand_in_where_no_loader_is_known() -> None:
     told = measured({"loader_samples_per_s": None, "probe": probe})
     assert told.startswith("no samples/s: no DataLoader of torch was long enough; ")
     assert told.endswith("; 96 optimizer steps, 4.176 a second")
+
+
+def test_batches_whose_samples_nobody_knows_are_told_of() -> None:
+    """A stream of subgraphs: steps, and the reason why no samples."""
+    golden = GOLDEN["loaders"][0]["phases"]
+    probe = probe_of(run(phases=[{**phase, "samples": 0, "fetch_samples": 0} for phase in golden]))
+    assert probe is not None
+    assert probe["trainings"] == []
+    told = measured({"loader_samples_per_s": None, "probe": probe})
+    assert told == f"no samples/s: {UNCOUNTED}; 96 optimizer steps, 4.176 a second"
 
 
 @pytest.mark.parametrize("wall_s", [0, 0.0])
