@@ -20,16 +20,15 @@ from typing import Any, Callable
 from . import rules
 from .counters.turns import READ_ELSEWHERE
 from .inspection import guarding, samplers
-from .inspection.dataset_inspection import DatasetInspection
+from .inspection.fetch_trial import KEEPS_STATE, FetchTrial
 from .inspection.loop_changes import LoopWatch
-from .inspection.random_state import random_state, same_state
 from .workers import gated
 from .workers.feed import Feed
 from .workers.gate import Gate
 from .workers.patience import Patient
+from .workers.signals import leave_to_the_training
 
 TRIAL_BATCHES = 2
-KEEPS_STATE = "the dataset keeps state"
 _PATIENCE_S = 30.0  # beyond this and ten times a fetch at home, forked workers have locked up
 _PATIENCE_FETCHES = 10.0
 
@@ -120,12 +119,12 @@ class LazyWorkers:
         """One batch at home, and after the last one the verdict on the dataset."""
         last = self.trial_left == 1
         index = self.feed.draw()  # first: a sampler may draw random numbers, too
-        before = _looked(self._look, user_iterator._dataset, last)
+        parts = user_iterator._dataset, user_iterator._collate_fn
+        trial = FetchTrial(*parts, self.seeded, closely=last)
         data = self._at_home(user_iterator, index)
-        after = _looked(self._look, user_iterator._dataset, last)
+        reason = trial.against(data) or (self._way() if last else None)
         self.loop.begin()
         self.trial_left -= 1
-        reason = _verdict(before, after) or (self._way() if last else None)
         if reason:
             self._leave(user_iterator, reason)
         return data
@@ -137,10 +136,6 @@ class LazyWorkers:
         if threading.get_ident() != self.thread or not self.trains_here():
             return READ_ELSEWHERE  # forked beside the training's own work
         return None
-
-    def _look(self, dataset: Any, closely: bool) -> tuple[Any, DatasetInspection | None]:
-        random = random_state() if self.seeded else None
-        return random, DatasetInspection(dataset) if closely else None
 
     def _at_home(self, user_iterator: Any, index: Any) -> Any:
         """One batch, made by torch's own code in this process."""
@@ -156,13 +151,12 @@ class LazyWorkers:
         began = time.perf_counter()
         torch = sys.modules["torch"]
         self.feed.allow()
-        self.loop.begin()
         seeing = gated.view(
             self.seen,
             num_workers=self.gate.limit,
             prefetch_factor=2,
             persistent_workers=False,
-            worker_init_fn=None,  # as written nobody calls it
+            worker_init_fn=leave_to_the_training,  # the user's nobody calls as written
             pin_memory=user_iterator._pin_memory,  # False if torch found no accelerator
             generator=torch.Generator().manual_seed(
                 user_iterator._base_seed + self.starts
@@ -175,6 +169,7 @@ class LazyWorkers:
             self.workers = Gated.kind(seeing, self.gate)
         finally:
             guarding.guard = None
+        self.loop.begin(forked=True)
         self.workers._dlqueue_guard = guard
         self.starts += 1
         self._adopt(self.workers)
@@ -227,27 +222,6 @@ def _without_iterators(loader: Any) -> None:
     base = Gated.module._BaseDataLoaderIter
     for name in [name for name, value in vars(loader).items() if isinstance(value, base)]:
         loader.__dict__[name] = None
-
-
-def _looked(look: Callable[..., Any], *args: Any) -> Any:
-    """Result of a look; None if looking at the user's objects raised an error."""
-    try:
-        return look(*args)
-    except Exception:
-        return None
-
-
-def _verdict(before: Any, after: Any) -> str | None:
-    """The reason against workers that one fetch in this process showed; None: there is none."""
-    if before is None or after is None:
-        return "the dataset cannot be looked through"
-    if before[0] is not None and not same_state(before[0], after[0]):
-        return "pinned seeds (DLQUEUE_SEEDED=allow lifts this)"
-    if after[1] is not None and after[1].unfit is not None:
-        return str(after[1].unfit)
-    if after[1] is not None and after[1].signature != before[1].signature:
-        return KEEPS_STATE
-    return None
 
 
 class Gated:

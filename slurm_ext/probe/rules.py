@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from .directive import Directive
-from .inspection import samplers
+from .inspection import own_streams, samplers
 
 MIN_BATCHES = 8
 PINNED_SEEDS_BELOW = 1 << 32  # an unpinned torch generator starts from a random 64-bit number
@@ -112,7 +112,9 @@ def _with_workers(loader: Any, directive: Directive) -> str | None:
 
 def keeps_streams(loader: Any, directive: Directive) -> bool:
     """True if each of the user's workers is to keep its own stream of random numbers."""
-    return bool(loader.num_workers) and pinned_seed(loader) and not directive.seeds_may_change
+    if not loader.num_workers or directive.seeds_may_change:
+        return False
+    return pinned_seed(loader) or own_streams.of(loader)
 
 
 def _forks(loader: Any) -> bool:

@@ -2,13 +2,17 @@
 
 # ruff: noqa: D101, D103 - written as jobs are, each named by what it does
 
+import collections
 import multiprocessing
+import os
+import signal
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from tests.probe.loader_frame import Numbers, scenario
 
@@ -176,3 +180,178 @@ def setting_written_again() -> Any:
     data = Levelled()
     data.level = 1000
     return read(data, lambda _: setattr(data, "level", int("1000")))
+
+
+# -- out of an easy look's reach -------------------------------------------------------------
+
+LATE = 12  # batches, after which workers have been at work for long
+
+
+@scenario("changed")
+def large_array_in_place() -> Any:
+    """Two hundred kilobytes, of which one number is written."""
+    array = np.zeros((96, 300))
+
+    def change(number: int) -> None:
+        if number >= LATE:
+            array[4 * number + 4 :, 7] = number
+
+    return read(Numbers(lambda index: torch.tensor(index + array[index].sum())), change)
+
+
+@scenario("changed")
+def tensor_by_its_array() -> Any:
+    """A count of writes that torch does not raise."""
+    tensor = torch.zeros(96, 300)
+    array = tensor.numpy()
+
+    def change(number: int) -> None:
+        if number >= LATE:
+            array[4 * number + 4 :, 7] = number
+
+    return read(Numbers(lambda index: tensor[index].sum() + index), change)
+
+
+@scenario("changed")
+def large_array_before_another_fork() -> Any:
+    """A process that is forked after the write has the written page in common again."""
+    array = np.zeros((96, 300))
+
+    def change(number: int) -> None:
+        if number >= LATE:
+            array[4 * number + 4 :, 7] = number
+            if not (child := os.fork()):
+                os._exit(0)
+            os.waitpid(child, 0)
+
+    return read(Numbers(lambda index: torch.tensor(index + array[index].sum())), change)
+
+
+@scenario("changed")
+def deque_of_fixed_length() -> Any:
+    buffer = collections.deque([0] * 96, maxlen=96)
+    return read(Numbers(lambda index: torch.tensor(index + buffer[index])), buffer.append)
+
+
+@scenario("changed")
+def environment() -> Any:
+    def make(index: int) -> Any:
+        return torch.tensor(index + int(os.environ.get("LEVEL", "0")))
+
+    return read(Numbers(make), lambda number: os.environ.update(LEVEL=str(number)))
+
+
+# -- what one fetch shows --------------------------------------------------------------------
+
+_RNG = np.random.default_rng(5)
+
+
+@scenario("alone")
+def counts_in_a_dict() -> Any:
+    hits = {0: 0, 1: 0}
+
+    def make(index: int) -> Any:
+        hits[index % 2] += 1
+        return torch.tensor(index)
+
+    return [read(Numbers(make), lambda _: None), hits]
+
+
+@scenario("alone")
+def generator_of_the_module() -> Any:
+    def make(index: int) -> Any:
+        return torch.tensor(index + _RNG.uniform())
+
+    return read(Numbers(make), lambda _: None)
+
+
+@scenario("alone")
+def place_in_a_file() -> Any:
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(range(96)))
+        file.flush()
+        number = os.dup(file.fileno())
+
+    def make(index: int) -> Any:
+        os.lseek(number, index, os.SEEK_SET)
+        return torch.tensor(os.read(number, 1)[0])
+
+    return read(Numbers(make), lambda _: None)
+
+
+@scenario("alone")
+def items_themselves() -> Any:
+    """The loop writes to the items that the dataset keeps."""
+    items = [{"index": index, "seen": 0} for index in range(400)]
+    data, seen = Numbers(lambda index: items[300 + index]), []
+    for _ in range(2):
+        for batch in DataLoader(data, batch_size=4, collate_fn=list):
+            for item in batch:
+                item["seen"] += 1
+                seen.append(item["seen"])
+    return seen
+
+
+@scenario("alone")
+def views_of_an_array() -> Any:
+    """The loop writes to batches that are a part of the dataset's array."""
+    array = np.arange(96.0)
+    data = Numbers(lambda index: torch.from_numpy(array[index : index + 1]), 90)
+    seen = []
+    for batch in DataLoader(data, batch_size=None):
+        batch.mul_(2)
+        seen += batch.tolist()
+    return [seen, array.tolist()]
+
+
+@scenario("alone")
+def seeds_in_a_fetch() -> Any:
+    def make(index: int) -> Any:
+        torch.manual_seed((1 << 40) + index)
+        return torch.tensor(index)
+
+    seen = []
+    for batch in DataLoader(Numbers(make), batch_size=4):
+        seen += [*batch.tolist(), float(torch.rand(1))]
+    return seen
+
+
+class OfAWorker(Dataset[Any]):
+    def __len__(self) -> int:
+        return 96
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.tensor(index + 100 * (get_worker_info() is not None))
+
+
+@scenario("alone")
+def asks_for_its_worker() -> Any:
+    return read(OfAWorker(), lambda _: None)
+
+
+@scenario("alone")
+def mapped_file_to_write() -> Any:
+    with tempfile.NamedTemporaryFile() as file:
+        array = np.memmap(file.name, np.float64, "w+", shape=(96,))
+        return read(Numbers(lambda index: torch.tensor(index + array[index])), lambda _: None)
+
+
+@scenario("open")
+def warned_by_a_signal() -> Any:
+    """A handler of the program's runs in the training alone, whomever the signal reaches."""
+    heard = multiprocessing.Value("i", 0)
+
+    def hear(*_: Any) -> None:
+        heard.value += 1
+
+    before = signal.signal(signal.SIGUSR1, hear)
+
+    def change(number: int) -> None:
+        if number == LATE:
+            for child in multiprocessing.active_children():
+                os.kill(child.pid or 0, signal.SIGUSR1)
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+    seen = read(Numbers(), change)
+    signal.signal(signal.SIGUSR1, before)
+    return [seen, heard.value]

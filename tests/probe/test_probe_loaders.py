@@ -71,6 +71,7 @@ OPENED = [
     "two_at_once",
     "loop_that_writes_elsewhere",
     "setting_written_again",
+    "warned_by_a_signal",
 ]
 
 
@@ -124,6 +125,14 @@ ALONE = {
     "iterable_with_workers": "iterable dataset",
     "few_batches": "few batches",
     "spawned_workers": "workers would not be forked",
+    "counts_in_a_dict": "the dataset keeps state",
+    "generator_of_the_module": "the dataset keeps state",
+    "place_in_a_file": "fetching moves an open file's position",
+    "items_themselves": "the training gets the dataset's own objects",
+    "views_of_an_array": "the training gets the dataset's own objects",
+    "seeds_in_a_fetch": "fetching seeds the training's random numbers",
+    "asks_for_its_worker": "the dataset asks in which process it is",
+    "mapped_file_to_write": "the dataset holds a mapped file that can be written to",
 }
 
 
@@ -150,6 +159,11 @@ CHANGED = [
     "variable_of_a_closure",
     "collate_function",
     "items_of_a_long_list",
+    "large_array_in_place",
+    "tensor_by_its_array",
+    "large_array_before_another_fork",
+    "deque_of_fixed_length",
+    "environment",
 ]
 
 
@@ -165,7 +179,20 @@ def test_data_that_the_loop_changes_are_read_at_home(scenarios: Run, name: str) 
 
 
 # Found by a trial, which nobody asked for.
-TRIED = ("keeps_state", "open_file", "own_generator", "custom_sampler")
+TRIED = (
+    "keeps_state",
+    "open_file",
+    "own_generator",
+    "custom_sampler",
+    "counts_in_a_dict",
+    "generator_of_the_module",
+    "place_in_a_file",
+    "items_themselves",
+    "views_of_an_array",
+    "seeds_in_a_fetch",
+    "asks_for_its_worker",
+    "mapped_file_to_write",
+)
 
 
 def test_a_run_that_nobody_asked_says_what_would_be_left_alone(scenarios: Run) -> None:

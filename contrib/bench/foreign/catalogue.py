@@ -1,5 +1,6 @@
 """The list of programs, and the libraries that they need."""
 
+from contrib.bench.foreign.guests import GUESTS
 from contrib.bench.foreign.newcomers import LATECOMERS, LATEST_LIBRARIES, NEWCOMERS
 from contrib.bench.foreign.program import Program
 from contrib.bench.foreign.strangers import STRANGERS, THEIR_LIBRARIES
@@ -134,4 +135,5 @@ PROGRAMS = (
     *NEWCOMERS,
     *LATECOMERS,
     *VISITORS,
+    *GUESTS,
 )

@@ -86,6 +86,20 @@ def _unfit(item: Any) -> str | None:
         return f"the dataset holds a {kind.__module__}.{kind.__name__}"
     if kind.__module__.partition(".")[0] == "torch" and getattr(item, "is_cuda", False) is True:
         return "the dataset holds GPU memory"
+    return _shared(item)
+
+
+def _shared(item: Any) -> str | None:
+    """The clause about memory or values that other processes can change at any time."""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if type(item).__module__ in ("multiprocessing.managers", "multiprocessing.connection"):
+        return f"the dataset holds a {type(item).__name__} of another process"
+    if torch is not None and isinstance(item, torch.Tensor) and item.is_shared():
+        return "the dataset holds memory that processes share" if not item.is_cuda else None
+    while numpy is not None and isinstance(item, numpy.ndarray):
+        if isinstance(item, numpy.memmap) and item.flags.writeable and item.mode != "c":
+            return "the dataset holds a mapped file that can be written to"
+        item = item.base
     return None
 
 
@@ -105,7 +119,12 @@ def _state(item: Any, cache: str | None = None) -> Any:
     attributes = getattr(item, "__dict__", None)
     if type(attributes) is dict:
         state.extend((name, id(value)) for name, value in attributes.items() if name != cache)
-    return [*state, *(_random_or_version(item, name) for name in _TELLING)]
+    return [*state, *telling(item)]
+
+
+def telling(item: Any) -> list[Any]:
+    """A tensor's count of writes, a random generator's state; a None for each that it is not."""
+    return [_random_or_version(item, name) for name in _TELLING]
 
 
 def _random_or_version(item: Any, name: str) -> Any:

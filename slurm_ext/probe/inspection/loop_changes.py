@@ -7,46 +7,57 @@ very model that the dataset asks, batches that workers made before are not those
 from __future__ import annotations
 
 import collections
-import functools
+import os
 import sys
 import types
-import zlib
-from itertools import islice
-from typing import Any, Callable, Iterator, Mapping
+import weakref
+from typing import Any, Iterator
 
-from .dataset_inspection import OPAQUE, parts
+from .dataset_inspection import OPAQUE, parts, telling
+from .looks import Look, looks, memory_looks
+from .pages import Memory
 from .program_code import code_of, own_classes, variables
 
-_MOST_LOOKS = 64  # one or two us each, before each batch
-_MOST_OBJECTS = 1000
-_MOST_ITEMS = 256  # of a container: the same ones are equal without being asked
-_MOST_BYTES = 16384  # of a numpy array, all of which is read each time
-_MOST_PARAMETERS = 8  # an optimiser moves them all
-
-_Look = Callable[[], Any]
+_MOST_LOOKS, _MOST_OBJECTS = 64, 1000  # one or two us each, before each batch
+_MOST_CLOSELY = 20  # times as many around one fetch
 
 
 class Snapshot:
     """All that one can cheaply see of what batches are made from, nearest first.
 
     `models`: weights count, too (a collate function may hold a model and ask it for its form only).
+    `closely`: around a fetch, where milliseconds do not count: random states and all of an array.
     """
 
-    def __init__(self, *roots: Any, models: bool = True) -> None:
-        self._seen: list[tuple[_Look, Any]] = []
-        known: set[int] = set()
-        waiting = collections.deque(roots)
-        while waiting and len(self._seen) < _MOST_LOOKS and len(known) < _MOST_OBJECTS:
-            item = waiting.popleft()
-            hidden = isinstance(item, OPAQUE) or not (models or not _is_model(item))
-            if id(item) not in known and not hidden:
-                known.add(id(item))
-                self._seen.extend((look, look()) for look in _looks(item))
-                waiting.extend(_all_parts(item))
+    def __init__(self, *roots: Any, models: bool = True, closely: bool = False) -> None:
+        self._seen: list[tuple[Look, Any]] = []
+        self._closely = closely
+        self.memories: dict[int, Memory] = {}
+        times = _MOST_CLOSELY if closely else 1
+        for item in walk(*roots, models=models, most=times * _MOST_OBJECTS):
+            if len(self._seen) >= times * _MOST_LOOKS:
+                break
+            self._look_at(item)
+
+    def _look_at(self, item: Any) -> None:
+        found = list(looks(item))
+        for one in memory_looks(item, small=not self._closely):
+            if not isinstance(one, Memory):
+                found.append(one)
+            elif one.address not in self.memories:
+                self.memories[one.address] = one
+                found.append(one.sum if self._closely else one.ends)
+        if self._closely:
+            found.append(lambda: telling(item))
+        self._seen.extend((look, look()) for look in found)
 
     def changed(self) -> bool:
         """True if any of it is not as it was; an error where arrays are not the same ones."""
         return any(before != look() for look, before in self._seen)
+
+    def written(self) -> bool:
+        """True if a large array's page is no longer shared with workers that were forked."""
+        return any(memory.copied() for memory in self.memories.values())
 
 
 class LoopWatch:
@@ -55,11 +66,14 @@ class LoopWatch:
     def __init__(self, dataset: Any, collate_fn: Any) -> None:
         self._of = dataset, collate_fn
         self._snapshots: list[Snapshot] = []
+        self._forked = False
         self._hidden = False  # nobody can tell
+        _watches.add(self)
 
-    def begin(self) -> None:
-        """Changes count from here on."""
+    def begin(self, forked: bool = False) -> None:
+        """Changes count from here on; `forked`: workers have copies of all there is."""
         dataset, collate_fn = self._of
+        self._forked = forked
         try:
             self._snapshots = [Snapshot(dataset), Snapshot(collate_fn, models=False)]
         except Exception:  # objects of another kind
@@ -72,79 +86,47 @@ class LoopWatch:
     def has_changed_it(self) -> bool:
         """True if it is not what it was at `begin`, or cannot be looked at."""
         try:
-            return self._hidden or any(one.changed() for one in self._snapshots)
+            return self._hidden or any(one.changed() for one in self._snapshots) or self._written()
         except Exception:
             return True
 
+    def _written(self) -> bool:
+        return self._forked and any(one.written() for one in self._snapshots)
 
-def _looks(item: Any) -> Iterator[_Look]:
-    """Ways to see that an object was written to."""
-    if isinstance(item, (dict, list, set)):
-        yield from _looks_at_items(item)
-    elif isinstance(item, types.FunctionType):
-        yield from _looks_at_function(item)
-    elif not isinstance(item, (tuple, frozenset)):
-        attributes = getattr(item, "__dict__", None)
-        if type(attributes) is dict and attributes:
-            yield lambda: tuple(item.__dict__.values())
-        yield from _looks_at_classes(item)
-        yield from _looks_at_numbers(item)
+    def note_writes(self) -> None:
+        """Keep in mind that pages were written to: after another fork they are shared again."""
+        try:
+            self._hidden = self._hidden or self._written()
+        except Exception:
+            self._hidden = True
 
 
-def _looks_at_items(item: Any) -> Iterator[_Look]:
-    if len(item) > _MOST_ITEMS:
-        yield item.__len__
-    if isinstance(item, list):
-        yield lambda: item[:_MOST_ITEMS]
-    elif isinstance(item, dict):
-        yield lambda: tuple(islice(item.values(), _MOST_ITEMS))
-    else:
-        yield lambda: tuple(islice(item, _MOST_ITEMS))
+_watches: weakref.WeakSet[LoopWatch] = weakref.WeakSet()
 
 
-def _looks_at_function(function: types.FunctionType) -> Iterator[_Look]:
-    cells = function.__closure__
-    if cells:
-        yield lambda: tuple(map(_content, cells))
-    names, space = variables(function), function.__globals__
-    if names:
-        yield functools.partial(_values, space, names)
+def _before_fork() -> None:
+    for watch in list(_watches):
+        watch.note_writes()
 
 
-def _looks_at_classes(item: Any) -> Iterator[_Look]:
-    for kind, names in own_classes(item):
-        if names:
-            yield functools.partial(_values, vars(kind), names)
+os.register_at_fork(before=_before_fork)
 
 
-def _values(space: Mapping[str, Any], names: list[str]) -> tuple[Any, ...]:
-    return tuple(map(space.get, names))
-
-
-def _looks_at_numbers(item: Any) -> Iterator[_Look]:
-    torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
-    ctypes = sys.modules.get("ctypes")
-    if isinstance(item, torch.Tensor):
-        if not item.is_inference():
-            yield lambda: item._version
-    elif isinstance(item, torch.nn.Module):
-        for parameter in islice(item.parameters(), _MOST_PARAMETERS):
-            yield from _looks_at_numbers(parameter)
-    elif numpy is not None and type(item) is numpy.ndarray and _small(item):
-        yield lambda: zlib.crc32(item.data)
-    elif ctypes is not None and isinstance(item, ctypes._SimpleCData):
-        yield lambda: item.value  # a number that processes share
+def walk(*roots: Any, models: bool = True, most: int = _MOST_OBJECTS) -> Iterator[Any]:
+    """The objects that batches are made from, nearest first; globals that own code reads, too."""
+    known: set[int] = set()
+    waiting = collections.deque(roots)
+    while waiting and len(known) < most:
+        item = waiting.popleft()
+        hidden = isinstance(item, OPAQUE) or not (models or not _is_model(item))
+        if id(item) not in known and not hidden:
+            known.add(id(item))
+            yield item
+            waiting.extend(_all_parts(item))
 
 
 def _is_model(item: Any) -> bool:
     return isinstance(item, sys.modules["torch"].nn.Module) and any(True for _ in item.parameters())
-
-
-def _small(array: Any) -> bool:
-    """True if an array's bytes are numbers, few, and in memory (not of a mapped file)."""
-    in_memory = array.base is None or type(array.base) is type(array)
-    plain = array.dtype.kind in "biuf" and array.flags.c_contiguous
-    return bool(plain and in_memory and 0 < array.nbytes <= _MOST_BYTES)
 
 
 def _all_parts(item: Any) -> Iterator[Any]:
@@ -163,10 +145,3 @@ def _all_parts(item: Any) -> Iterator[Any]:
     module = isinstance(item, sys.modules["torch"].nn.Module)  # with a dozen empty hooks
     yield from (p for p in attributes.values() if not (module and isinstance(p, dict) and not p))
     yield from (part for part in parts(item) if part is not attributes)
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # an empty one
-        return None

@@ -20,6 +20,12 @@ def variables(function: types.FunctionType) -> list[str]:
     return [name for name in names if name in space and not isinstance(space[name], _FIXED)]
 
 
+def names_in(function: types.FunctionType) -> frozenset[str]:
+    """All names in the code of a function of the program: variables, attributes, modules."""
+    ours = _of_the_program(function.__globals__.get("__name__"))
+    return frozenset(_names(function.__code__)) if ours else frozenset()
+
+
 def own_classes(item: Any) -> Iterator[tuple[type, list[str]]]:
     """An object's classes that the program defines, and names of the variables of each."""
     for kind in type(item).__mro__:
@@ -30,6 +36,12 @@ def own_classes(item: Any) -> Iterator[tuple[type, list[str]]]:
 def code_of(kind: type) -> list[types.FunctionType]:
     """Functions that are defined in a class."""
     return [part for part in vars(kind).values() if isinstance(part, types.FunctionType)]
+
+
+def methods_names(item: Any) -> frozenset[str]:
+    """All names in the methods that the program defines for an object."""
+    kinds = [kind for kind, _ in own_classes(item)]
+    return frozenset().union(*(names_in(part) for kind in kinds for part in code_of(kind)))
 
 
 def _settable(name: str, part: Any) -> bool:

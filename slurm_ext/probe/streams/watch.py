@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterator
 
 from ..inspection import guarding
 from ..inspection.dataset_inspection import DatasetInspection
+from ..inspection.loop_changes import Snapshot
 from ..inspection.random_state import random_state, same_state, set_random_state
 
 TRIAL_FETCHES = 2
@@ -81,18 +82,18 @@ class Watch(guarding.Guard):
             return None
         last = self.closely and self.fetches == TRIAL_FETCHES - 1
         dataset = fetcher.dataset
-        return dataset if last else None, _signature(dataset, last), random_state()
+        return dataset if last else None, _Look(dataset) if last else None, random_state()
 
     def after(self, state: Any, data: Any) -> None:
         """Compares, and publishes what was found once the trial is over."""
         del data
         if state is None:
             return
-        dataset, signature, random = state
+        dataset, look, random = state
         self.fetches += 1
         if not same_state(random, random_state()):
             self.finding = DRAWS
-        elif dataset is not None and _signature(dataset, True) != signature:
+        elif dataset is not None and look.changed():
             self.finding = KEEPS_STATE
         elif self.fetches == TRIAL_FETCHES:
             self.finding = CLEAN
@@ -104,6 +105,27 @@ class Watch(guarding.Guard):
         init(number)
         if _signature(dataset, self.closely) != before:
             self.finding = KEEPS_STATE
+
+
+class _Look:
+    """The dataset, and what its code reads, before a fetch."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self._signature = _signature(dataset, True)
+        try:
+            self._snapshot: Snapshot | None = Snapshot(dataset, closely=True)
+        except Exception:  # objects of another kind
+            self._snapshot = None
+
+    def changed(self) -> bool:
+        """True if the fetch changed it, or if it cannot be looked at."""
+        if _signature(self._dataset, True) != self._signature or self._snapshot is None:
+            return True
+        try:
+            return self._snapshot.changed()
+        except Exception:  # arrays that are not the same ones
+            return True
 
 
 def _signature(dataset: Any, wanted: bool) -> Any:

@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 from ..inspection import guarding
 from ..inspection.dataset_inspection import DatasetInspection
+from ..inspection.loop_changes import Snapshot
 from ..lending.lent_worker import Ended, LentWorker, way_in
 
 # Parameters of torch's worker function, and the iterator's attribute that fills each.
@@ -66,11 +67,22 @@ def remember(iterator: Any) -> None:
     """
     if "_dlqueue_signature" not in iterator.__dict__:
         iterator._dlqueue_signature = DatasetInspection(iterator._dataset).signature
+        iterator._dlqueue_snapshot = Snapshot(iterator._dataset)
 
 
 def _as_remembered(iterator: Any) -> bool:
     before = iterator.__dict__.get("_dlqueue_signature")
-    return before is None or before == DatasetInspection(iterator._dataset).signature
+    if before is None:
+        return True
+    same = before == DatasetInspection(iterator._dataset).signature
+    return bool(same and not _changed(iterator._dlqueue_snapshot))
+
+
+def _changed(snapshot: Snapshot) -> bool:
+    try:
+        return snapshot.changed() or snapshot.written()
+    except Exception:  # arrays that are not the same ones
+        return True
 
 
 def add_workers(

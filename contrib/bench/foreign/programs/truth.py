@@ -56,6 +56,10 @@ class Truth:
         self.steps += 1
         self._losses.update(repr(float(loss)).encode())
 
+    def saw(self, value: Any) -> None:
+        """The program read this besides: it is part of its results."""
+        self._losses.update(repr(value).encode())
+
     def tell(self) -> None:
         """Print one line, in one piece: ranks print theirs at the same time."""
         told = {
