@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from slurm_ext.core.errors import Extra
 
 if TYPE_CHECKING:
+    from slurm_ext.history.store.store import History
     from slurm_ext.training.challenger import TrainingVerdict
 
 HELP = "Fit the shared priors from history; promote what is better, say why the rest is not."
@@ -51,34 +52,59 @@ def run(args: argparse.Namespace) -> int:
 
 
 def train_all(state: Path, seed: int) -> Verdicts:
-    """Have every kind of model challenged by what the history of `state` holds."""
-    from slurm_ext.history.store.store import open_history
-    from slurm_ext.history.views.columns import TRAINING_COLUMNS, training_rows
-    from slurm_ext.history.views.finished_jobs import newest_finished
-    from slurm_ext.model.duration.predictor import MOST_RUNS
-    from slurm_ext.training.demand.challenge import challenge_pools
-    from slurm_ext.training.duration.challenge import challenge as challenge_durations
-    from slurm_ext.training.duration.challenge import finished_jobs
-    from slurm_ext.training.scaling.challenge import challenge as challenge_scaling
-    from slurm_ext.training.scaling.history_runs import rows
-    from slurm_ext.training.slowdown.challenge import challenge as challenge_slowdowns
-    from slurm_ext.training.slowdown.history_runs import sharing_history
-    from slurm_ext.training.throughput.challenge import challenge as challenge_prior
-    from slurm_ext.training.throughput.dataset import examples
+    """Have every kind of model challenged by what the history of `state` holds.
 
-    with open_history(state / "history.db", read_only=True) as history:
-        runs = examples(training_rows(history), TRAINING_COLUMNS)
-        scaling_rows = rows(training_rows(history), TRAINING_COLUMNS)
-        sharing = sharing_history(history)
-        jobs = finished_jobs(newest_finished(history, MOST_RUNS))
+    One after the other, each with its own rows alone in memory; the kind that needs PyTorch, which
+    stays in memory, is the last.
+    """
+    from slurm_ext.history.store.store import open_history
+    from slurm_ext.training.demand.challenge import challenge_pools
+
     models = state / "models"
+    with open_history(state / "history.db", read_only=True) as history:
+        durations = _durations(history, models)
+        sharing = _sharing(history, models)
+        scaling = _scaling(history, models)
+        prior = _prior(history, models, seed)
     return Verdicts(
-        prior=challenge_prior(runs, models, seed=seed, progress=_progress),
-        scaling=challenge_scaling(scaling_rows, models),
-        sharing=challenge_slowdowns(sharing, models),
-        durations=challenge_durations(jobs, models),
+        prior=prior,
+        scaling=scaling,
+        sharing=sharing,
+        durations=durations,
         demand=challenge_pools(state),
     )
+
+
+def _durations(history: "History", models: Path) -> "TrainingVerdict":
+    from slurm_ext.history.views.finished_jobs import newest_finished
+    from slurm_ext.model.duration.predictor import MOST_RUNS
+    from slurm_ext.training.duration.challenge import challenge, finished_jobs
+
+    return challenge(finished_jobs(newest_finished(history, MOST_RUNS)), models)
+
+
+def _sharing(history: "History", models: Path) -> "TrainingVerdict":
+    from slurm_ext.training.slowdown.challenge import challenge
+    from slurm_ext.training.slowdown.history_runs import sharing_history
+
+    return challenge(sharing_history(history), models)
+
+
+def _scaling(history: "History", models: Path) -> "TrainingVerdict":
+    from slurm_ext.history.views.columns import TRAINING_COLUMNS, training_rows
+    from slurm_ext.training.scaling.challenge import challenge
+    from slurm_ext.training.scaling.history_runs import rows
+
+    return challenge(rows(training_rows(history), TRAINING_COLUMNS), models)
+
+
+def _prior(history: "History", models: Path, seed: int) -> "TrainingVerdict":
+    from slurm_ext.history.views.columns import TRAINING_COLUMNS, training_rows
+    from slurm_ext.training.throughput.challenge import challenge
+    from slurm_ext.training.throughput.dataset import examples
+
+    runs = examples(training_rows(history), TRAINING_COLUMNS)
+    return challenge(runs, models, seed=seed, progress=_progress)
 
 
 def _progress(step: int, loss: float) -> None:

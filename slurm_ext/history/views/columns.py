@@ -1,9 +1,9 @@
-"""Bulk reads, streamed: the server's start (a million loader runs in seconds) and training."""
+"""Bulk reads in pages: the server's start (a million loader runs in seconds) and training."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS
+from slurm_ext.history.store.pages import ON_PAGE, Row, newest_first
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
@@ -19,32 +19,41 @@ TRAINING_COLUMNS = (
     *KEY_COLUMNS,
     *LOADER_COLUMNS,
 )
-"""Order of `training_rows`: seconds since the epoch, and what a split by time or user needs."""
+"""Order in a row of `training_rows`: seconds since the epoch, what splits by time or user need."""
 
 _RUN_FIELDS = ("end_s", "elapsed_s", "state", "user", "partition")
 _ARRAY_ROWS = 4096
 
 
-def loader_rows(history: History, after_rowid: int = 0) -> Iterator[tuple[Any, ...]]:
-    """Loader runs with an id beyond `after_rowid`, oldest first, as tuples of SERVER_COLUMNS."""
+def loader_rows(history: History, after_rowid: int = 0) -> Iterator[Row]:
+    """Loader runs with an id beyond `after_rowid`, oldest first, as tuples of SERVER_COLUMNS.
+
+    Those that come in meanwhile are among them.
+    """
     names = [f"{'r' if name in ('user', 'account') else 'l'}.{name}" for name in SERVER_COLUMNS]
     sql = (
         f"SELECT {', '.join(names)} FROM loader_runs l CROSS JOIN runs r ON r.id = l.run"
-        " WHERE l.id > ? ORDER BY l.id"
+        " WHERE l.id > ? ORDER BY l.id LIMIT ?"
     )
-    return _streamed(history, sql, (after_rowid,))
+    while True:
+        with explaining(history.path):
+            rows = history.conn.execute(sql, (after_rowid, _ARRAY_ROWS)).fetchall()
+        yield from rows
+        if len(rows) < _ARRAY_ROWS:
+            return
+        after_rowid = rows[-1][0]
 
 
 def training_rows(
     history: History, *, after_s: float = 0.0, before_s: float = 1e18
-) -> Iterator[tuple[Any, ...]]:
-    """Loader runs that ended in [after_s, before_s), by end, as tuples of TRAINING_COLUMNS."""
+) -> Iterator[Row]:
+    """Loader runs that ended in [after_s, before_s), newest end first, as TRAINING_COLUMNS."""
     names = [f"{'r' if name in _RUN_FIELDS else 'l'}.{name}" for name in TRAINING_COLUMNS]
     sql = (
-        f"SELECT {', '.join(names)} FROM runs r JOIN loader_runs l ON l.run = r.id"
-        " WHERE r.end_s >= ? AND r.end_s < ? ORDER BY r.end_s, l.id"
+        f"SELECT {', '.join(names)} FROM runs r CROSS JOIN loader_runs l ON l.run = r.id"
+        f" WHERE {ON_PAGE} ORDER BY r.end_s DESC, r.id DESC"
     )
-    return _streamed(history, sql, (after_s, before_s))
+    return newest_first(history, sql, (after_s, 0), (before_s, 0))
 
 
 def loader_count(history: History) -> int:
@@ -52,10 +61,3 @@ def loader_count(history: History) -> int:
     with explaining(history.path):
         (count,) = history.conn.execute("SELECT count(*) FROM loader_runs").fetchone()
     return int(count)
-
-
-def _streamed(history: History, sql: str, values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    with explaining(history.path):
-        cursor = history.conn.execute(sql, values)
-        while rows := cursor.fetchmany(_ARRAY_ROWS):
-            yield from rows

@@ -1,9 +1,12 @@
 """Finished jobs, each once, for predictions of run time: names, sizes, times."""
 
+from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from math import inf
 from typing import Any
 
+from slurm_ext.history.store.pages import LAST, ON_PAGE, newest_first, oldest_first
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
@@ -27,6 +30,8 @@ COLUMNS = (
     "elapsed_s",
 )
 _ROWS = 1024
+_NAMES = ", ".join(f"r.{name}" for name in COLUMNS)
+_NEWEST = "r.end_s DESC, r.id DESC"
 
 # Every node of a job has a record of it: the first one counts.
 _FIRST = """
@@ -38,23 +43,18 @@ def newest_finished(
     history: History, most: int, *, before_s: float = inf
 ) -> Iterator[dict[str, Any]]:
     """The last `most` jobs that ended (before that moment), the first of them first."""
-    names = ", ".join(COLUMNS)
-    newest = f"SELECT * FROM runs r WHERE end_s <= ? AND {_FIRST} ORDER BY end_s DESC LIMIT ?"
-    yield from _rows(history, f"SELECT {names} FROM ({newest}) ORDER BY end_s, id", before_s, most)
+    high = (before_s, LAST[1])
+    places = f"SELECT r.end_s, r.id FROM runs r WHERE {ON_PAGE} AND {_FIRST} ORDER BY {_NEWEST}"
+    low, *_ = [*deque(islice(newest_first(history, places, high=high), most), 1), high]
+    sql = f"SELECT {_NAMES} FROM runs r WHERE {ON_PAGE} AND {_FIRST} ORDER BY r.end_s, r.id"
+    for row in oldest_first(history, sql, low, high):
+        yield dict(zip(COLUMNS, row, strict=True))
 
 
 def finished_since(history: History, after_id: int) -> Iterator[dict[str, Any]]:
     """Jobs whose record came in after the run `after_id`, in that order."""
-    names = ", ".join(COLUMNS)
-    sql = f"SELECT {names} FROM runs r WHERE id > ? AND end_s IS NOT NULL AND {_FIRST} ORDER BY id"
+    sql = f"SELECT {_NAMES} FROM runs r WHERE id > ? AND end_s IS NOT NULL AND {_FIRST} ORDER BY id"
     yield from _rows(history, sql, after_id)
-
-
-def last_id(history: History) -> int:
-    """The newest run's; 0 where there is none."""
-    with explaining(history.path):
-        (newest,) = history.conn.execute("SELECT max(id) FROM runs").fetchone()
-    return newest or 0
 
 
 def _rows(history: History, sql: str, *values: float) -> Iterator[dict[str, Any]]:

@@ -1,12 +1,13 @@
 """Runs that shared a node or a GPU with others, and runs that did not: training's rows.
 
-Streamed, newest end first: whoever reads stops where it has enough, and a million runs are never
+Newest end first, in pages: whoever reads stops where it has enough, and a million runs are never
 in memory at once.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from slurm_ext.history.store.pages import ON_PAGE, newest_first
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
@@ -51,20 +52,23 @@ ALONE_S = 0.02  # of a run's time that others may be there: one that passes by i
 
 
 def together_rows(history: History, job_id: int | None = None) -> Iterator[tuple[Any, ...]]:
-    """Runs with each job they shared a node with, as RUN_COLUMNS and PARTNER_COLUMNS."""
-    only = "" if job_id is None else "AND r.job_id = ?"
+    """Runs with each job they shared a node with, as RUN_COLUMNS and PARTNER_COLUMNS.
+
+    Of all jobs, those runs that ended.
+    """
+    only = ON_PAGE if job_id is None else "r.job_id = ?"
     shared = _shared_columns(history)
     sql = f"""
     SELECT {_RUN}, c.overlap_s, {shared}, p.user, p.job_name, {_keys("e", "m", _SOURCED[1:])}
-    FROM runs r JOIN corunners c ON c.run = r.id
+    FROM runs r CROSS JOIN corunners c ON c.run = r.id
     {_LOADER}
     LEFT JOIN runs p ON p.job_id = c.job_id AND p.cluster = r.cluster AND p.node = r.node
       AND p.start_s < r.end_s AND p.end_s > r.start_s
     LEFT JOIN loader_runs m ON m.run = p.id
     LEFT JOIN decisions e ON e.token = p.decision
-    WHERE r.elapsed_s > 0 {only} ORDER BY r.end_s DESC, r.id DESC
+    WHERE r.elapsed_s > 0 AND {only} ORDER BY r.end_s DESC, r.id DESC
     """
-    return _streamed(history, sql, () if job_id is None else (job_id,))
+    return newest_first(history, sql) if job_id is None else _streamed(history, sql, (job_id,))
 
 
 def alone_rows(
@@ -72,19 +76,19 @@ def alone_rows(
 ) -> Iterator[tuple[Any, ...]]:
     """Runs that had their GPUs to themselves, or without GPUs their node, as RUN_COLUMNS.
 
-    Only those `of` a user and job name, where given.
+    Those `of` a user and job name, else all that ended.
     """
-    only = "" if of is None else "AND r.user IS ? AND r.job_name IS ?"
+    only = ON_PAGE if of is None else "r.user IS ? AND r.job_name IS ?"
     gpus = _shared_columns(history).split(", ")[1]
     sql = f"""
     SELECT {_RUN} FROM runs r {_LOADER}
-    WHERE r.elapsed_s > 0 {only} AND NOT EXISTS (
+    WHERE r.elapsed_s > 0 AND {only} AND NOT EXISTS (
       SELECT 1 FROM corunners c
       WHERE c.run = r.id AND (c.overlap_s IS NULL OR c.overlap_s > {ALONE_S} * r.elapsed_s)
         AND (coalesce(r.gpus, 0) = 0 OR {gpus} IS NULL OR {gpus} <> ''))
     ORDER BY r.end_s DESC, r.id DESC
     """
-    return _streamed(history, sql, of or ())
+    return newest_first(history, sql) if of is None else _streamed(history, sql, of)
 
 
 def counters_of(history: History, runs: Iterable[int]) -> Iterator[tuple[int, str, float]]:
@@ -122,9 +126,7 @@ def _shared_columns(history: History) -> str:
     )
 
 
-def _streamed(
-    history: History, sql: str, values: tuple[Any, ...] = ()
-) -> Iterator[tuple[Any, ...]]:
+def _streamed(history: History, sql: str, values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     with explaining(history.path):
         cursor = history.conn.execute(sql, values)
         while rows := cursor.fetchmany(_ROWS):

@@ -21,6 +21,7 @@ from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
 from slurm_ext.model.duration.artifact import FOLDER, DurationArtifact, load, serialize
 from slurm_ext.model.duration.model import DurationModel, DurationQuantiles
 from slurm_ext.model.duration.query import SITE, query_of_run, runtime_s
+from slurm_ext.model.duration.state import JobFeatures
 from slurm_ext.training.challenger import Challenger, Export, Scores, TrainingVerdict
 from slurm_ext.training.duration import fit as training
 from slurm_ext.training.duration.fit import FinishedJob, features, fit
@@ -143,7 +144,8 @@ def _fitted(table: JobTable, older: NDArray[np.bool_], since_s: float) -> Durati
 
 def _fit(table: JobTable, which: NDArray[np.bool_]) -> DurationModel:
     owners = table.owners[which].tolist()
-    return fit(SITE, table.rows[which], table.log_s[which], owners=owners)
+    rows = table.rows if which.all() else table.rows[which]  # the same, not copied
+    return fit(SITE, rows, table.log_s[which], owners=owners)
 
 
 def _bounds(predicted: DurationQuantiles, log_s: Array) -> AdaptiveBounds:
@@ -220,6 +222,7 @@ def finished_jobs(runs: Iterable[Mapping[str, Any]]) -> list[FinishedJob]:
     submission (a clock that jumped). A row without its duration has end less start.
     """
     jobs: dict[tuple[Any, ...], FinishedJob] = {}
+    shared = _Shared()
     for run in runs:
         query, elapsed_s = query_of_run(run), runtime_s(run)
         if query is None or elapsed_s is None:
@@ -227,5 +230,20 @@ def finished_jobs(runs: Iterable[Mapping[str, Any]]) -> list[FinishedJob]:
         key = tuple(run.get(name) for name in ("cluster", "job_id", "restart"))
         earlier = jobs.get(key)
         if earlier is None or (earlier.end_s or 0.0) < run["end_s"]:
-            jobs[key] = FinishedJob(query.submission(), float(run["end_s"]), elapsed_s)
+            asked = shared.of(query.submission())
+            jobs[key] = FinishedJob(asked, float(run["end_s"]), elapsed_s)
     return sorted(jobs.values(), key=lambda job: job.asked.submit_s)
+
+
+class _Shared:
+    """Names and numbers of submissions, each once: a hundred thousand jobs repeat few of them."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[str, ...], Mapping[str, str]] = {}
+        self._numbers: dict[tuple[float | None, ...], Mapping[str, float | None]] = {}
+
+    def of(self, asked: JobFeatures) -> JobFeatures:
+        """The same submission."""
+        names = self._names.setdefault(tuple(asked.names.values()), asked.names)
+        numbers = self._numbers.setdefault(tuple(asked.numbers.values()), asked.numbers)
+        return JobFeatures(asked.submit_s, names, numbers)

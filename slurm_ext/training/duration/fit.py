@@ -81,14 +81,16 @@ def fit(
     fair = fair_weights(owners or [])
     weights = np.array(fair) if min(fair, default=1.0) < 1 else None
     start = float(np.average(log_s, weights=weights))
-    base, shifted = relative(plan, rows, start)
     squared: dict[str, Any] = {"objective": "l2"}
+    plain = _boosted(rows, log_s - start, squared, rounds, weights)
+    base, shifted = relative(plan, rows, start)
+    del rows  # a copy of the caller's, mostly: it may be large
     low, high = ({"objective": "quantile", "alpha": at} for at in (MISSED, 1 - MISSED))
     return DurationModel(
         plan,
         start,
         mean=_boosted(shifted, log_s - base, squared, rounds, weights),
-        plain=_boosted(rows, log_s - start, squared, rounds, weights),
+        plain=plain,
         low=_boosted(shifted, log_s - base, low, rounds, weights),
         high=_boosted(shifted, log_s - base, high, rounds, weights),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from itertools import islice
 from typing import Any
 
 from slurm_ext.core.records import LoaderRun
@@ -13,28 +14,30 @@ from slurm_ext.training.scaling.rows import ScalingRow
 NEEDED = ("samples_per_s", "accel_samples_per_s", "fetch_wall_s", "batch_size", "cores")
 MOST_TRAININGS = 24  # the newest: the fit grows with the cube of the rows
 MOST_ROWS = 24  # of one training
+MOST_READ = 200_000  # runs, the newest: two seconds of work
 _LOADER = tuple(field.name for field in fields(LoaderRun))
 
 
 def rows(table: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[ScalingRow]:
-    """Rows of history, oldest first as they come, as rows of the newest trainings on GPUs.
+    """Rows of history, newest first as they come, as rows of the newest trainings on GPUs.
 
     A training is a script of one user; its cluster is the GPU's model. Only trainings that ran on
-    more than one number of GPUs show how they grow. No user has more than a share of them.
+    more than one number of GPUs show how they grow. No user has more than a share of them. They are
+    returned oldest first; rows behind the first MOST_READ are not read.
     """
     owners: dict[tuple[str, str], str] = {}
     trainings: dict[tuple[str, str], dict[TrainingConfig, ScalingRow]] = {}
-    for values in table:
+    for values in islice(table, MOST_READ):
         named = dict(zip(columns, values, strict=True))
         row = _row(named)
         if row is not None:
-            owners[row.model, row.cluster] = named["user"] or ""
             key, config = (row.model, row.cluster), row.measured.config
-            trainings[key] = configs = trainings.pop(key, {})  # the last training is the newest
-            configs.pop(config, None)
-            configs[config] = row  # and so is the last of its configs; a repeat replaces the older
-    newest = [list(configs.values())[-MOST_ROWS:] for configs in trainings.values()]
-    growing = [configs for configs in newest if _counts(configs) > 1]
+            owners.setdefault(key, named["user"] or "")
+            configs = trainings.setdefault(key, {})
+            if len(configs) < MOST_ROWS:
+                configs.setdefault(config, row)  # the newest of a repeated one
+    oldest_first = [list(configs.values())[::-1] for configs in reversed(trainings.values())]
+    growing = [configs for configs in oldest_first if _counts(configs) > 1]
     whose = [owners[configs[0].model, configs[0].cluster] for configs in growing]
     fair = [growing[place] for place in fair_newest(whose)]
     return [row for configs in fair[-MOST_TRAININGS:] for row in configs]

@@ -31,6 +31,7 @@ MOST_TOGETHER = 20_000
 MOST_OTHERS = 4_000  # jobs that never shared, known by their counters alone
 MOST_ALONE = 16  # runs of one job in one shape
 MOST_OF_JOB = 256  # in all its shapes: a sweep has one for every run
+MOST_HELD = 100_000  # in all; then a job has MOST_ALONE in all its shapes
 MOST_OF_USER = MOST_SEEN // POOL_USERS  # runs together, where others have fewer
 MOST_COUNTED = 4  # newest runs of a job whose counters are read
 # Ends of the names of counters that are levels, not sums over the run.
@@ -100,6 +101,7 @@ def _alone(
     groups: dict[tuple[str, tuple[Any, ...]], list[MeasuredRun]] = defaultdict(list)
     kept: Counter[str] = Counter()
     others: set[str] = set()
+    held = 0
     for row in table:
         ways = runs_of(dict(zip(RUN_COLUMNS, row, strict=True)))
         if not ways:
@@ -109,12 +111,14 @@ def _alone(
             if len(others) >= MOST_OTHERS:
                 continue
             others.add(run.key)
-        if kept[run.key] >= (MOST_OF_JOB if run.key in met else MOST_COUNTED):
+        most = MOST_OF_JOB if held < MOST_HELD else MOST_ALONE
+        if kept[run.key] >= (most if run.key in met else MOST_COUNTED):
             continue
         room = [way for way in ways if len(groups[way.key, way.shape]) < MOST_ALONE]
         for way in room:
             groups[way.key, way.shape].append(way)
         kept[run.key] += bool(room)
+        held += bool(room)
     return groups
 
 

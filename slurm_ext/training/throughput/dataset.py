@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from typing import Any
 
 from slurm_ext.core.records import LoaderRun
@@ -36,13 +37,14 @@ class Split:
 def examples(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[Example]:
     """Examples of rows of history whose values stand in the order of `columns`, oldest first.
 
-    Rows without a measured rate or cost (imported ones may have none) are left out.
+    The rows come newest first; those behind the first NEWEST examples are not read. Rows without a
+    measured rate or cost (imported ones may have none) are left out.
     """
     named = (dict(zip(columns, row, strict=True)) for row in rows)
-    rows_with_rates = [
-        _example(row) for row in named if all((row[name] or 0) > 0 for name in _POSITIVE)
-    ]
-    return sorted(rows_with_rates, key=lambda example: example.end_s)[-NEWEST:]
+    measured = (row for row in named if all((row[name] or 0) > 0 for name in _POSITIVE))
+    found = [_example(row) for row in islice(measured, NEWEST)]
+    found.reverse()
+    return sorted(found, key=lambda example: example.end_s)
 
 
 def split(every: Sequence[Example]) -> Split:

@@ -145,11 +145,11 @@ def test_training_reads_a_window_of_time_in_order(filled: Path) -> None:
     with open_history(filled, read_only=True) as history:
         everything = list(columns.training_rows(history))
         ends = [row[0] for row in everything]
-        assert ends == sorted(ends)
+        assert ends == sorted(ends, reverse=True)
         middle = ends[RUNS // 2]
         early = list(columns.training_rows(history, before_s=middle))
         late = list(columns.training_rows(history, after_s=middle))
-        assert early + late == everything
+        assert late + early == everything
         assert {len(row) for row in everything} == {len(columns.TRAINING_COLUMNS)}
 
 

@@ -10,6 +10,7 @@ import pytest
 from slurm_ext.core.errors import HistoryError
 from slurm_ext.core.records import Level
 from slurm_ext.history.ingest import actions, decisions, insert, journal
+from slurm_ext.history.store import pages
 from slurm_ext.history.store.reading import APPLICATION_ID, connect
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.history.views import (
@@ -32,7 +33,7 @@ QUESTIONS: dict[str, Callable[[History], object]] = {
     "loader count": columns.loader_count,
     "newest finished": lambda h: list(finished_jobs.newest_finished(h, 1)),
     "finished since": lambda h: list(finished_jobs.finished_since(h, 1)),
-    "last id": finished_jobs.last_id,
+    "last id": pages.last_id,
     "gpu runs": lambda h: gpu_runs.gpu_runs(h, Level.SCRIPT, 1),
     "period": lambda h: period_view.select_runs(h, PERIOD, lambda _: None),
     "runs": lambda h: list(queries.runs(h, EVERYONE)),

@@ -285,4 +285,4 @@ def test_training_reads_from_the_first_second_on(history: History) -> None:
     for number, end_s in ((1, 0.0), (2, 0.5), (3, 9e17)):
         add_run(history.conn, number, end_s=end_s)
         insert(history.conn, "loader_runs", run=number)
-    assert [row[0] for row in columns.training_rows(history)] == [0.0, 0.5, 9e17]
+    assert [row[0] for row in columns.training_rows(history)] == [9e17, 0.5, 0.0]

@@ -77,7 +77,7 @@ def test_of_each_config_the_newest_run_counts() -> None:
     """A training that runs every night on one GPU does not push out what it did on others."""
     table = [*history(1)]
     nights = [table[0] for _ in range(200)]
-    found = rows([*table, *nights], TRAINING_COLUMNS)
+    found = rows([*nights, *table[::-1]], TRAINING_COLUMNS)
     assert {(one.measured.config.gpus, one.measured.config.nodes) for one in found} == {*PLACES}
     assert len(found) == len(PLACES)
 

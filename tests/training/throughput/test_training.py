@@ -55,7 +55,8 @@ def row(number: int, rng: random.Random, *, noise: float = 0.1) -> tuple[Any, ..
 def history(count: int, seed: int = 1, noise: float = 0.1) -> list[Example]:
     """Examples of `count` such runs."""
     rng = random.Random(seed)
-    return examples((row(n, rng, noise=noise) for n in range(count)), TRAINING_COLUMNS)
+    rows_by_end = [row(n, rng, noise=noise) for n in range(count)]
+    return examples(rows_by_end[::-1], TRAINING_COLUMNS)
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +208,7 @@ def test_growth_with_gpus_is_of_nobody_alone() -> None:
         for number in range(count)
         for gpus in (1, 2)
     ]
-    kept = {row.model for row in rows(table, TRAINING_COLUMNS)}
+    kept = {row.model for row in rows(table[::-1], TRAINING_COLUMNS)}
     assert kept == {"118", "119", "200", "201", "301", "302"}
 
 
