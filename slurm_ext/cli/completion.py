@@ -33,15 +33,15 @@ def script_of(shell: str) -> str:
 
     parser = whole()
     kinds = {"FILE": shtab.FILE, "SCRIPT": shtab.FILE, "TRACE": shtab.FILE}
-    _told(parser, {**kinds, "DIR": shtab.DIRECTORY, "FOLDER": shtab.DIRECTORY})
+    _complete_files(parser, {**kinds, "DIR": shtab.DIRECTORY, "FOLDER": shtab.DIRECTORY})
     return shtab.complete(parser, shell)
 
 
-def _told(parser: argparse.ArgumentParser, kinds: Mapping[str, object]) -> None:
+def _complete_files(parser: argparse.ArgumentParser, kinds: Mapping[str, object]) -> None:
     """Complete an argument as a file or a folder where the help calls it one."""
     for action in parser._actions:  # noqa: SLF001 (argparse shows its arguments nowhere else)
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 (as above)
             for below in action.choices.values():
-                _told(below, kinds)
+                _complete_files(below, kinds)
         elif kind := kinds.get(str(action.metavar or action.dest).upper()):
             action.complete = kind  # type: ignore[attr-defined]  # how shtab is told

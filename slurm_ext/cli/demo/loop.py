@@ -98,7 +98,7 @@ def _run(sandbox: Sandbox, work: Path, name: str, doing: str, tell: Progress) ->
     state = sandbox.wait(job_id, JOB_TIMEOUT_S)
     if state != "COMPLETED":
         raise SandboxError(f"{name} ended {state}; it printed:\n{sandbox.output(job_id)[-2000:]}")
-    _found(sandbox, job_id)
+    _document_of(sandbox, job_id)
     lines = [line.partition("sbatch: ")[2] for line in text.splitlines() if "dlqueue" in line]
     return job_id, " ".join(lines)
 
@@ -108,7 +108,7 @@ def _with_our_python() -> dict[str, str]:
     return {"PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"}
 
 
-def _found(sandbox: Sandbox, job_id: int) -> dict[str, Any]:
+def _document_of(sandbox: Sandbox, job_id: int) -> dict[str, Any]:
     """Return the history's document of a job, once its node's record has arrived there."""
     for _ in _patiently(f"no record of job {job_id} arrived"):
         with open_history(_history(sandbox), read_only=True) as history:
@@ -145,18 +145,18 @@ def _patiently(failure: str) -> Iterator[None]:
 def _row(
     sandbox: Sandbox, name: str, first: tuple[int, str], second: tuple[int, str]
 ) -> TrainingRow:
-    before, after = (_found(sandbox, job_id) for job_id, _ in (first, second))
+    before, after = (_document_of(sandbox, job_id) for job_id, _ in (first, second))
     runs = [document["runs"][-1] for document in (before, after)]
     decision = after["decision"] or {}
-    believed = decision.get("after_samples_per_s")
+    predicted = decision.get("after_samples_per_s")
     return TrainingRow(
         script=name,
         left_alone=decision.get("action") != "change",
         cpus_per_task=_both(runs, "cpus_per_task", int),
         num_workers=_both(runs, "loader_workers", int),
         samples_per_s=_both(runs, "loader_samples_per_s", float),
-        predicted_samples_per_s=believed,
-        interval=believed and (decision["after_low"], decision["after_high"]),
+        predicted_samples_per_s=predicted,
+        interval=predicted and (decision["after_low"], decision["after_high"]),
         message=second[1],
         emulated=bool(runs[1]["loader_emulated"]),
     )

@@ -12,10 +12,10 @@ def lines(moves: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if len(moves) > MOST_SHOWN:
         yield f"moves:    {len(moves) - MOST_SHOWN} earlier ones (--json lists them)"
     for move in moves[-MOST_SHOWN:]:
-        yield f"{move['kind'] + ':':<9} {_told(move)}"
+        yield f"{move['kind'] + ':':<9} {_line(move)}"
 
 
-def _told(move: Mapping[str, Any]) -> str:
+def _line(move: Mapping[str, Any]) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(move["at_s"]))
     shadow = " (shadow: only decided)" if move["mode"] == "shadow" else ""
     came = f"; {move['outcome']}" if move["outcome"] else ""

@@ -52,7 +52,7 @@ def _table(key: str, of: str | None, kind: Kind, runs: Runs) -> ReportTable:
         Column("asked", "asked for", kind),
     )
     rows = [
-        (run["node"], mean(_known(run["series"][key])), highest(run["series"][key]))
+        (run["node"], mean(_measured(run["series"][key])), highest(run["series"][key]))
         + ((run[of],) if of else ())
         for run in runs
     ]
@@ -101,7 +101,7 @@ def _unit(value: float, units: Sequence[tuple[float, str]], fewest: float) -> tu
     return next((unit for unit in units if value >= fewest * unit[0]), units[-1])
 
 
-def _known(values: Sequence[float | None]) -> list[float]:
+def _measured(values: Sequence[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 

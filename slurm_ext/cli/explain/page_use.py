@@ -31,7 +31,7 @@ def section(sheet: Mapping[str, Any]) -> Section:
         key="use",
         title="What it used",
         answer=f"{sheet['state']} after {_clock(sheet['elapsed_s'])}",
-        tables=(_asked(rows), _more(sheet)),
+        tables=(_request_table(rows), _more(sheet)),
     )
 
 
@@ -48,7 +48,7 @@ def _rows(sheet: Mapping[str, Any]) -> Iterator[tuple[str, str, str, float | Non
             yield SHARES[key], limit, used or UNKNOWN, sheet[key]
 
 
-def _asked(rows: list[tuple[str, str, str, float | None]]) -> ReportTable:
+def _request_table(rows: list[tuple[str, str, str, float | None]]) -> ReportTable:
     shares = [(row[0], row[3]) for row in rows if row[3] is not None]
     by_name = ", ".join(f"{percent(share)} of its {name}" for name, share in shares)
     chart = Chart(

@@ -97,10 +97,10 @@ def _from_file(
         lines = _split(text, args.delimiter)
         columns = columns_of(args.file, next(lines, (1, [""]))[1])
 
-        def told(number: int, tally: "ImportCounts") -> None:
+        def on_batch(number: int, tally: "ImportCounts") -> None:
             moved(raw.tell() if size else number, number, tally)
 
-        return import_lines(history, columns, lines, site, now_s=time.time(), on_batch=told)
+        return import_lines(history, columns, lines, site, now_s=time.time(), on_batch=on_batch)
 
 
 def _size(name: str) -> int | None:

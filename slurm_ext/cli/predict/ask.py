@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 5.0
 
 
-def asked(settings: "Settings", kind: str, job: "Submission") -> dict[str, Any] | None:
+def ask(settings: "Settings", kind: str, job: "Submission") -> dict[str, Any] | None:
     """The running advisor's reply; None where there is none, or it cannot say.
 
     Raises AdvisorError where dlqueue.toml names an advisor on the network that does not answer.

@@ -163,9 +163,9 @@ def _print(document: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _from_advisor(settings: Settings, job: Submission) -> dict[str, Any] | None:
-    from slurm_ext.cli.predict.ask import asked
+    from slurm_ext.cli.predict.ask import ask
 
-    answer = asked(settings, "predict", job)
+    answer = ask(settings, "predict", job)
     if answer is None or "action" not in answer:
         return None
     wire = ("v", "decision", "edits", "message")

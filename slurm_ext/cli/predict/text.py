@@ -13,78 +13,78 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 PLOT_WIDTH, PLOT_HEIGHT = 72, 16
 
 
-def show(said: Mapping[str, Any]) -> None:
+def show(answer: Mapping[str, Any]) -> None:
     """Print the document of `dlqueue predict --json` for a person."""
-    for line in lines(said):
+    for line in lines(answer):
         print(plain(line))
-    if len(said["curve"]) > 1:
+    if len(answer["curve"]) > 1:
         with suppress(MissingError):  # nobody asked for the plot: the answer is whole without
-            print(plain(plot(said["curve"], said["after"])))
+            print(plain(plot(answer["curve"], answer["after"])))
 
 
-def lines(said: Mapping[str, Any]) -> Iterator[str]:
+def lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """The change and its reason, the evidence, and how to opt out."""
-    yield from _head(said)
-    if said["predicted_after"]:
+    yield from _head(answer)
+    if answer["predicted_after"]:
         from slurm_ext.report.formatting import counted
 
-        yield f"  as written: {rate(said['predicted_before'])}"
-        if said["action"] == "change":
-            yield f"  changed:    {rate(said['predicted_after'])}"
-        emulated = "; the accelerator was emulated" if said["emulated"] else ""
-        advice = "other users' runs" if said.get("of_others") else said.get("why_advice")
+        yield f"  as written: {rate(answer['predicted_before'])}"
+        if answer["action"] == "change":
+            yield f"  changed:    {rate(answer['predicted_after'])}"
+        emulated = "; the accelerator was emulated" if answer["emulated"] else ""
+        advice = "other users' runs" if answer.get("of_others") else answer.get("why_advice")
         others = f"; {advice}: a submission is not changed" if advice else ""
-        yield f"  evidence:   {counted(said['runs'], 'run')}, {said['level']}{emulated}{others}"
-        yield from (f"              {line}" for line in past(said.get("past") or ()))
-        stay = said.get("workers_stay")
-        if stay and stay not in said["why"]:
+        yield f"  evidence:   {counted(answer['runs'], 'run')}, {answer['level']}{emulated}{others}"
+        yield from (f"              {line}" for line in past(answer.get("past") or ()))
+        stay = answer.get("workers_stay")
+        if stay and stay not in answer["why"]:
             yield f"  workers:    {stay}"
-        yield from _reach(said)
-    if said.get("run_time"):
-        yield f"  run time:   {run_time(said['run_time'])}"
-    yield from _beside_the_loader(said)
-    if said.get("would_change"):
-        yield f"  otherwise:  {said['would_change']}"
-    if said["action"] == "change":
-        yield f"  opt out:    {said['opt_out']}"
-        if said.get("stopped"):
-            yield f"  Not changed: {said['stopped']}."
-        elif said["mode"] != "act":
-            yield f"  The mode here is {said['mode']}: a submission would not be changed."
+        yield from _reach(answer)
+    if answer.get("run_time"):
+        yield f"  run time:   {run_time(answer['run_time'])}"
+    yield from _beside_the_loader(answer)
+    if answer.get("would_change"):
+        yield f"  otherwise:  {answer['would_change']}"
+    if answer["action"] == "change":
+        yield f"  opt out:    {answer['opt_out']}"
+        if answer.get("stopped"):
+            yield f"  Not changed: {answer['stopped']}."
+        elif answer["mode"] != "act":
+            yield f"  The mode here is {answer['mode']}: a submission would not be changed."
 
 
-def _beside_the_loader(said: Mapping[str, Any]) -> Iterator[str]:
-    if said.get("sharing"):
-        yield f"  sharing:    {sharing(said['sharing'])}"
-    if (said.get("buckets") or {}).get("ranks"):
-        yield f"  buckets:    {buckets(said['buckets'])}"
+def _beside_the_loader(answer: Mapping[str, Any]) -> Iterator[str]:
+    if answer.get("sharing"):
+        yield f"  sharing:    {sharing(answer['sharing'])}"
+    if (answer.get("buckets") or {}).get("ranks"):
+        yield f"  buckets:    {buckets(answer['buckets'])}"
 
 
-def _head(said: Mapping[str, Any]) -> Iterator[str]:
+def _head(answer: Mapping[str, Any]) -> Iterator[str]:
     """The change, and Slurm's own word against the script."""
-    yield _headline(said)
-    if said.get("refused"):
-        yield f"  sbatch would refuse it: {said['refused']}"
+    yield _headline(answer)
+    if answer.get("refused"):
+        yield f"  sbatch would refuse it: {answer['refused']}"
 
 
-def _reach(said: Mapping[str, Any]) -> Iterator[str]:
+def _reach(answer: Mapping[str, Any]) -> Iterator[str]:
     """The most that it could do, and what to do next; an older advisor does not tell."""
-    if said.get("maximum"):
-        most, knee = said["maximum"], said["knee"]
+    if answer.get("maximum"):
+        most, knee = answer["maximum"], answer["knee"]
         rates = f"{most['samples_per_s']:.4g} samples/s ({most['low']:.4g} to {most['high']:.4g})"
         yield f"  maximum:    {rates}, {_shape(most)}"
         if _shape(knee) != _shape(most):
             yield f"  knee:       {knee['samples_per_s']:.4g} samples/s, {_shape(knee)}"
-        yield f"  next:       {_next(said)}"
+        yield f"  next:       {_next(answer)}"
 
 
-def _next(said: Mapping[str, Any]) -> str:
+def _next(answer: Mapping[str, Any]) -> str:
     """The advice with its share and its option; the clause alone where nothing is gained."""
-    if not said.get("advice"):
-        return f"{said['next']} ({said['bottleneck']})"
+    if not answer.get("advice"):
+        return f"{answer['next']} ({answer['bottleneck']})"
     from slurm_ext.cli.common.advice_text import clause
 
-    return clause(said["advice"])
+    return clause(answer["advice"])
 
 
 def _shape(point: Mapping[str, Any]) -> str:
@@ -106,12 +106,12 @@ def rate(prediction: Mapping[str, Any]) -> str:
     return f"{limited}; {other['samples_per_s']:.4g} {there} ({least:.4g} to {most:.4g})"
 
 
-def run_time(told: Mapping[str, Any]) -> str:
+def run_time(prediction: Mapping[str, Any]) -> str:
     """`2.1 h (30 min to 6.0 h), by 12 ended jobs of the same user and job name`."""
-    low, high = duration(told["low_s"]), duration(told["high_s"])
+    low, high = duration(prediction["low_s"]), duration(prediction["high_s"])
     from slurm_ext.advisor.what_if.runtime_estimates import runtime_evidence
 
-    return f"{duration(told['mean_s'])} ({low} to {high}), by {runtime_evidence(told)}"
+    return f"{duration(prediction['mean_s'])} ({low} to {high}), by {runtime_evidence(prediction)}"
 
 
 def duration(seconds: float | None) -> str:
@@ -125,26 +125,26 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / _HOUR:.1f} h" if seconds < 2 * _DAY else f"{seconds / _DAY:.1f} d"
 
 
-def sharing(told: Mapping[str, Any]) -> str:
+def sharing(decision: Mapping[str, Any]) -> str:
     """`mps:50 instead of its GPU, at most 12 % slower (...)`, or why its GPU stays whole."""
-    if not told["share"]:
-        return f"its GPU stays its own: {told['why']}"
+    if not decision["share"]:
+        return f"its GPU stays its own: {decision['why']}"
     from slurm_ext.advisor.sharing.terms import slower
 
-    slow = f"at most {slower(told['worst'])} % slower"
-    mode = "" if told["mode"] == "act" else f"; the mode here is {told['mode']}"
-    return f"{told['gres']} instead of its GPU, {slow} ({told['evidence']}){mode}"
+    slow = f"at most {slower(decision['worst'])} % slower"
+    mode = "" if decision["mode"] == "act" else f"; the mode here is {decision['mode']}"
+    return f"{decision['gres']} instead of its GPU, {slow} ({decision['evidence']}){mode}"
 
 
-def buckets(told: Mapping[str, Any]) -> str:
+def buckets(schedule: Mapping[str, Any]) -> str:
     """`DistributedDataParallel(...), 1.17x as fast by the model`, or why they stay torch's own."""
-    if not told["change"]:
-        return f"gradient buckets stay as they are: {told['reason']}"
+    if not schedule["change"]:
+        return f"gradient buckets stay as they are: {schedule['reason']}"
     from slurm_ext.advisor.pipeline.message import bucket_option
 
-    source = "as its runs were" if told["measured"] else "by a model of its communication"
-    mode = "" if told["mode"] == "act" else f"; the mode here is {told['mode']}"
-    return f"{bucket_option(told['caps'])}, {1 + told['gain']:.2f}x as fast {source}{mode}"
+    source = "as its runs were" if schedule["measured"] else "by a model of its communication"
+    mode = "" if schedule["mode"] == "act" else f"; the mode here is {schedule['mode']}"
+    return f"{bucket_option(schedule['caps'])}, {1 + schedule['gain']:.2f}x as fast {source}{mode}"
 
 
 def plot(curve: list[Mapping[str, float]], after: Mapping[str, int]) -> str:
@@ -165,13 +165,13 @@ def plot(curve: list[Mapping[str, float]], after: Mapping[str, int]) -> str:
     return str(figure.build().string(colorless=True))
 
 
-def _headline(said: Mapping[str, Any]) -> str:
-    script = ascii(said["script"])[1:-1]
-    if said["action"] != "change":
-        return f"{script}: left as it is: {said['why']}"
+def _headline(answer: Mapping[str, Any]) -> str:
+    script = ascii(answer["script"])[1:-1]
+    if answer["action"] != "change":
+        return f"{script}: left as it is: {answer['why']}"
     changes = ", ".join(
-        f"{label} {said['before'][name]} -> {said['after'][name]}"
+        f"{label} {answer['before'][name]} -> {answer['after'][name]}"
         for label, name in _FIELDS
-        if said["before"][name] != said["after"][name]
+        if answer["before"][name] != answer["after"][name]
     )
-    return f"{script}: {changes}: {said['why']}"
+    return f"{script}: {changes}: {answer['why']}"

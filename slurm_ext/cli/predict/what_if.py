@@ -29,7 +29,7 @@ def run(args: argparse.Namespace, settings: "Settings", job: "Submission") -> in
     from slurm_ext.advisor.limits.rules import client_of
 
     axes = Axes(cores=args.cores, workers=args.workers, gpus=args.gpus, gpu_types=args.gpu_type)
-    source, context, run_time = _known(settings, job)
+    source, context, run_time = _context(settings, job)
     context = replace(context, family=scaling_family(settings))
     document = {"v": 1, "script": args.script, "source": source}
     document |= table(job, context, axes, client_of(settings), run_time)
@@ -74,16 +74,16 @@ def table(
     return {**document, "run_time": run_time}
 
 
-def _known(
+def _context(
     settings: "Settings", job: "Submission"
 ) -> tuple[str, "DecisionContext", dict[str, Any] | None]:
     """Context and run time from the running advisor, else the history's file, else nothing."""
     from slurm_ext.advisor.service.context_json import context_from_json
     from slurm_ext.advisor.service.from_history import context_from_history, runtime_from_history
     from slurm_ext.advisor.what_if.runtime_estimates import runtime_json as said_of_run_time
-    from slurm_ext.cli.predict.ask import asked
+    from slurm_ext.cli.predict.ask import ask
 
-    answer = asked(settings, "what_if", job)
+    answer = ask(settings, "what_if", job)
     if answer is not None and isinstance(answer.get("known"), dict):
         there = replace(settings, values={**settings.values, **answer.get("policy", {})})
         try:

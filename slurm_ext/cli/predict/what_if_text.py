@@ -59,8 +59,8 @@ def _evidence(answer: Mapping[str, Any], written: Row) -> Iterator[str]:
     if answer["queue_why"]:
         yield f"wait:      unknown: {answer['queue_why']}"
     if answer["not_believed"]:
-        unbelieved = counted(answer["not_believed"], "run")
-        yield f"not believed: {unbelieved}, whose numbers cannot be true"
+        impossible = counted(answer["not_believed"], "run")
+        yield f"not believed: {impossible}, whose numbers cannot be true"
 
 
 def plot(rows: Sequence[Row]) -> str:

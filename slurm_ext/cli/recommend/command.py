@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         tell(spatial.recommended(args), spatial.lines, as_json=args.json)
         return 0
     settings = load_for_history(args.config)
-    if nodes.asked(args):
+    if nodes.is_wanted(args):
         return nodes.run(args, settings)
     document = document_of(settings, "ranks", **fields_of(args))
     tell({**document, "job": args.script or args.name}, lines, as_json=args.json)

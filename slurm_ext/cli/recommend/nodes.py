@@ -43,13 +43,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--html", type=Path, metavar="FILE", help="write a page with a plot, too")
 
 
-def asked(args: argparse.Namespace) -> bool:
+def is_wanted(args: argparse.Namespace) -> bool:
     """True if this kind of recommendation is wanted. Raises UsageError for half of a question."""
     from slurm_ext.core.errors import UsageError
 
-    stray = [name for name in OPTIONS if getattr(args, name) is not None]
-    if args.nodes is None and stray:
-        raise UsageError(f"--{stray[0].replace('_', '-')} goes with --nodes")
+    options = [name for name in OPTIONS if getattr(args, name) is not None]
+    if args.nodes is None and options:
+        raise UsageError(f"--{options[0].replace('_', '-')} goes with --nodes")
     return args.nodes is not None
 
 

@@ -16,7 +16,7 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"why:      {best['reason']}"
     for what in document["missing"]:
         yield f"missing:  {what}"
-    yield from _seen(document)
+    yield from _evidence(document)
     for other in document["others"][:MOST_SHOWN]:
         yield f"other:    {_packing(other)}"
     if best is not None and best["ranks_per_gpu"] > 1:
@@ -36,7 +36,7 @@ def _packing(packing: Mapping[str, Any]) -> str:
     )
 
 
-def _seen(document: Mapping[str, Any]) -> Iterator[str]:
+def _evidence(document: Mapping[str, Any]) -> Iterator[str]:
     runs = document["runs"]
     if not runs:
         return

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     _check_jobs(args, form, args.users or settings["report.users"])
     site = Path(settings["report.templates"]) if settings["report.templates"] else None
     with _progress() as progress:
-        report, pages = _asked(args, settings, progress)
+        report, pages = _report(args, settings, progress)
         progress("writing")
         text, faults = written(report, form, site, pages)
     for fault in faults:
@@ -94,7 +94,7 @@ def _opened(args: argparse.Namespace, settings: "Settings") -> "History":
     return open_visible(path, Viewer(user=args.reader, uid=uid), busy_timeout_ms=wait_ms)
 
 
-def _asked(
+def _report(
     args: argparse.Namespace, settings: "Settings", progress: Callable[[str], None]
 ) -> "tuple[Report, dict[int, str]]":
     """The report, and links to the pages of its jobs, which are written."""

@@ -55,9 +55,9 @@ def _parts(record: dict[str, Any]) -> Iterator[str]:
     yield f"{first['samples_per_s']:.4g} samples/s with {workers} worker{'s' * (workers != 1)}"
     if first["ranks"] > 1:
         yield f"{first['ranks']} ranks"
-    found = workers_of(record["probe"]["summaries"])
-    if found is not None:
-        yield f"tuned to {found}"
+    tuned = workers_of(record["probe"]["summaries"])
+    if tuned is not None:
+        yield f"tuned to {tuned}"
     waited = waited_share(record["probe"]["summaries"])
     if waited is not None and waited >= WAITED:
         yield f"{waited:.0%} of the time waiting for data"
