@@ -85,6 +85,7 @@ class Session:
         # A worker's last batch of an iterable dataset may be short; others nobody else tells.
         current.counts_rows = not iterator._auto_collation or meter.facts["style"] == "iterable"
         meter.begin(current)
+        self._gather(current, iterator)
         current.unmarked = meter.unmarked() if self.writer.grouped else 0
         current.made.join(gated.pids(iterator), former and former.made)
         iterator.__dict__["_dlqueue"] = current
@@ -96,6 +97,15 @@ class Session:
         watched = isinstance(iterator.__dict__.get("_dlqueue_guard"), Watch)
         current.undecided = watched and not self.directive.gates
         return current
+
+    def _gather(self, current: Pass, iterator: Any) -> None:
+        """Count the time before the pass in which its data was made."""
+        steps, meter = self.turns.steps, current.meter
+        began = current.began - meter.starts.latest_s
+        asked = None if steps.idle() else self.turns.latest_here()
+        current.gathered_s = meter.gathering.before(
+            current, iterator._dataset, began, asked, steps.aside_s
+        )
 
     def _open(self, loader: Any, iterator: Any, current: Pass, gate: Gate) -> None:
         meter = current.meter  # until the first step: the pass may be another training's

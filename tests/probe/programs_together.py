@@ -88,6 +88,25 @@ def _uneven_rank(rank: int, told: str) -> None:
     torch.distributed.destroy_process_group()
 
 
+def played(told: str) -> None:
+    """Data that is gathered anew, for two passes each time; a pause between passes over it."""
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    samples, began, paused_s = 0, time.perf_counter(), 0.0
+    for _ in range(8):
+        rollout = torch.utils.data.TensorDataset(torch.zeros(64, 4))
+        time.sleep(20 * STEP_S if samples else 0)
+        for paused in (0.0, 5 * STEP_S):
+            time.sleep(paused)
+            paused_s += paused
+            for (batch,) in DataLoader(rollout, batch_size=8):
+                model(batch).sum().backward()
+                optimizer.step()
+                time.sleep(STEP_S)
+                samples += len(batch)
+    tell(told, samples, time.perf_counter() - began - paused_s)
+
+
 def replicas(told: str) -> None:
     """Averaged by DDP; both ranks draw the same samples."""
     _two_ranks(_replica, told)

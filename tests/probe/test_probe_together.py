@@ -124,6 +124,17 @@ def test_trainings_of_one_process_are_told_apart(
     assert (done.run.ranks, done.run.doubt) == (1, None)
 
 
+def test_gathering_the_next_data_is_in_the_rate_that_is_told(
+    environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """Seven rollouts of 0.2 s between passes; a pause between passes over one data is not in it."""
+    done = trained(environment, python, tmp_path, *TOGETHER, "played")
+    (loader,) = done.summaries[0]["loaders"]
+    assert sum(phase["gathered_s"] for phase in loader["phases"]) > 7 * 0.2
+    assert done.trainings[0].samples_per_s == pytest.approx(done.rate(), rel=NEAR)
+    assert done.run.samples_per_s > 1.3 * done.rate()
+
+
 def test_starting_workers_is_in_the_rate_that_is_told(
     environment: Environment, python: Python, tmp_path: Path
 ) -> None:

@@ -27,8 +27,9 @@ def total(loader: _Json, name: str) -> float:
 
 
 def wall_s(loader: _Json) -> float:
-    """Wall time of a loader's passes, with the starts of its workers."""
-    return total(loader, "wall_s") + (loader.get("startup_s") or 0.0)
+    """Wall time of a loader's passes, with the starts of its workers and the making of its data."""
+    made_s = total(loader, "wall_s") + total(loader, "gathered_s")
+    return made_s + (loader.get("startup_s") or 0.0)
 
 
 class Strand(NamedTuple):

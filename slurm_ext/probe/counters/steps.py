@@ -82,6 +82,11 @@ class StepClock:
         self.passes.aside(took[0])
         return took
 
+    @property
+    def aside_s(self) -> float:
+        """Seconds of validations so far."""
+        return self._aside_s
+
     def idle(self) -> bool:
         """True before the first step, and while a module is in its mode for evaluation.
 

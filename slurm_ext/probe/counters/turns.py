@@ -43,6 +43,11 @@ class Turn:
         """True once steps were made with what its thread read."""
         return self._total > 0
 
+    @property
+    def latest(self) -> Any:
+        """The pass that handed the latest batch."""
+        return self._latest
+
     def idle(self) -> bool:
         """True if its thread does not read anything now."""
         return self._latest is None or bool(self._latest.over)
@@ -144,6 +149,10 @@ class Turns:
         own = self._of.get(threading.get_ident()) if seconds else None
         if own is not None:
             own.validated(seconds, cpu_s, now)
+
+    def latest_here(self) -> Any:
+        """The pass that handed this thread's latest batch; None: there is none."""
+        return self._here().latest
 
     def leave(self, now: float) -> None:
         """This thread is about to ask another loader."""

@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 from ..counters import marks
 from ..stalls.phase_row import add, phase_row
+from .gathering import Gathering
 from .one_pass import Pass
 from .phase_sums import PhaseSums, place
 from .starts import Starts
@@ -14,6 +15,7 @@ from .starts import Starts
 _OF_THE_LOADER = (
     "rows_in_all",
     "share",
+    "gathering",
     "first_batches",
     "starts",
     "worker_private",
@@ -41,6 +43,7 @@ class LoaderMeter:
         self.rows_in_all: int | None = None  # samples of a full pass, where that is known
         self.share: tuple[int, int] | None = None  # of the ranks' data: of how many, and which
         self.first_batches: tuple[int, ...] = ()  # their marks
+        self.gathering = Gathering()
         self.startup_s = 0.0  # of its own passes
         self.own_start_s = 0.0  # the probe's: it counts once a pass came to its end
         self.starts = Starts(lasting=facts["persistent"])
@@ -67,6 +70,7 @@ class LoaderMeter:
         self._passes.remove(current)
         other._passes.append(current)
         current.meter = other
+        current.gathered_s = 0.0
         self.startup_s -= self.starts.latest_s
         other.startup_s += self.starts.latest_s
 

@@ -49,6 +49,8 @@ class Pass(Queueing):
         self.counts_rows = False  # nobody but the batch itself tells its samples
         self.reads = True  # the batches themselves are looked at
         self.unmarked = 0  # batches from now on that are to be marked
+        self.gathered_s = 0.0  # before it, for making its data
+        self.aside_s = 0.0  # validations when it began
         self.left: tuple[float, float, int, int] | None = None  # counters/turns.py's
         self.first_wait_s = 0.0  # for the first batch: workers start, queues fill
         self.told = BatchCounts()
@@ -57,7 +59,7 @@ class Pass(Queueing):
         self._workers_s = 0.0
         self.parts = PassParts()
         self._looked = time.perf_counter()
-        self._began = self._looked
+        self.began = self._looked
         self._main_cpu_s = time.process_time()
         self._main_cpu_end_s = self._main_cpu_s
         self.made = WorkersTotals(meter.run_dir)
@@ -142,7 +144,7 @@ class Pass(Queueing):
     def totals(self) -> dict[str, Any]:
         """This pass's part of a phase; all additive."""
         fetched = self.fetched()
-        elapsed = max(self._looked - self._began, 1e-9)
+        elapsed = max(self._looked - self.began, 1e-9)
         step_s = self.step_s + self.unfinished_s()
         wall = self.wait_s + step_s
         wait_queued_s = self.queued_waiting_s()
@@ -157,6 +159,7 @@ class Pass(Queueing):
             "wall_s": wall,
             "wait_s": self.wait_s,
             "step_s": step_s,
+            "gathered_s": self.gathered_s if self.batches else 0.0,
             "first_wait_s": min(self.first_wait_s, self.wait_s),
             "workers": wall * self._workers_s / elapsed,
             "fetch_samples": fetched[1] * samples / self.batches if by_batches else fetched[0],
