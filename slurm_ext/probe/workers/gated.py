@@ -21,6 +21,7 @@ def gated_kind(base: Any) -> Any:
         def __init__(self, loader: Any, gate: Gate) -> None:
             self._dlqueue_open = OpenWorkers(gate)
             self._dlqueue_context = loader.multiprocessing_context or _torchs_own()
+            _own_folder()
             super().__init__(loader)
 
         def _try_put_index(self) -> None:
@@ -54,6 +55,17 @@ def gated_kind(base: Any) -> Any:
     Gated.__name__, Gated.__qualname__ = base.__name__, base.__qualname__
     Gated.__module__ = base.__module__
     return Gated
+
+
+def _own_folder() -> None:
+    """Have the workers' sockets in a folder of this process, which removes it at its end.
+
+    Each worker would make one (`/tmp/pymp-...`), and one that is killed leaves its own behind.
+    """
+    from multiprocessing import util
+
+    with contextlib.suppress(Exception):
+        util.get_temp_dir()  # workers inherit it
 
 
 def _too_early(iterator: Any, prefetch: int) -> bool:
