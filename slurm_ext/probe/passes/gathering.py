@@ -51,7 +51,7 @@ def _origin(data: Any) -> Any:
 
 
 def _kept(data: Any) -> Callable[[], Any] | None:
-    """Return a way to the data while it lives; None: later data cannot be told apart from it."""
+    """Return a way to the data while it lives; None: later data may be the same."""
     try:
         return weakref.ref(data)
     except TypeError:  # a list, which is not to be kept alive
