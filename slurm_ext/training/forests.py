@@ -7,6 +7,7 @@ import numpy as np
 from slurm_ext.core.errors import Extra, ModelError
 from slurm_ext.model.arrays import Array
 from slurm_ext.model.boosted_trees import Forest
+from slurm_ext.model.freed_memory import give_back
 
 CLOSE = 1e-6
 COMMON: dict[str, Any] = {
@@ -39,6 +40,8 @@ def fit_forest(
     off = float(np.abs(booster.predict(some) - forest(some)).max())
     if not off <= CLOSE:
         raise ModelError(f"trees from arrays answer {off:.1g} away from LightGBM's")
+    del data, booster
+    give_back()
     return forest
 
 

@@ -31,6 +31,7 @@ from slurm_ext.history.store.reading import connect
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views.columns import SERVER_COLUMNS, loader_count, loader_rows
 from slurm_ext.history.views.outcomes import fair_outcomes, outcomes_of_user, users_since
+from slurm_ext.model.freed_memory import give_back
 
 EVERY_S = 1.0
 MARK_EVERY_S = 15.0
@@ -185,6 +186,7 @@ class Refresher(threading.Thread):
             self._append(chain([first], islice(chunks, _BLOCK - 1)), room)
         gc.collect()
         gc.freeze()
+        give_back()
 
     def _append(self, chunks: Iterable[list[tuple[Any, ...]]], room: int) -> None:
         values = np.empty((room, len(COLUMNS)), np.float32)
@@ -209,7 +211,14 @@ class Refresher(threading.Thread):
             # Popped, so that the table is the only owner and can free each column in turn.
             columns = [keys.pop(0)[:filled] for _ in LEVELS]
             self._advisor.runs.extend(values[:filled], columns, owners[:filled])
-            self._advisor.runs = self._advisor.runs.compacted()
+            self._keep_reached()
+
+    def _keep_reached(self) -> None:
+        """Leave out runs that no answer reaches, where they are many."""
+        table = self._advisor.runs.compacted()
+        if table is not self._advisor.runs:
+            self._advisor.runs = table
+            give_back()
 
     def _readable(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Rows whose values have their types; another must not stop those behind it."""
