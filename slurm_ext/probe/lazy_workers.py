@@ -53,7 +53,8 @@ class LazyWorkers:
         # A sampler that is not known shows its iterator with its first index.
         self.trial_left = TRIAL_BATCHES if on_trial else int(self.feed.drawing is None)
         self.home_batch_s = 0.0
-        self.loop = LoopWatch(user_iterator._dataset, user_iterator._collate_fn)
+        parts = user_iterator._dataset, user_iterator._collate_fn
+        self.loop = LoopWatch(*parts, loader._index_sampler)
         self.claimed = gate.first > 0
         self.left: Callable[[], int]  # workers that may still be claimed
         self.trains_here: Callable[[], bool]  # in the thread that asks for batches

@@ -7,12 +7,13 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, SubsetRandomSampler, get_worker_info
 
 from tests.probe.loader_frame import Numbers, scenario
 
@@ -241,6 +242,28 @@ def environment() -> Any:
     return read(Numbers(make), lambda number: os.environ.update(LEVEL=str(number)))
 
 
+@scenario("changed")
+def indices_of_the_sampler() -> Any:
+    """Torch's sampler reads its list as it goes."""
+    torch.manual_seed(1 << 40)
+    sampler = SubsetRandomSampler(list(range(96)))
+
+    def change(number: int) -> None:
+        sampler.indices[:] = [index + 1 for index in sampler.indices]  # type: ignore[index]
+
+    return read(Numbers(), change, sampler=sampler)
+
+
+@scenario("changed")
+def size_of_the_batches() -> Any:
+    loader = DataLoader(Numbers(), batch_size=4)
+    seen = []
+    for number, batch in enumerate(loader):
+        seen.append(batch.tolist())
+        loader.batch_sampler.batch_size = 4 + number % 3  # type: ignore[union-attr]
+    return seen
+
+
 # -- what one fetch shows --------------------------------------------------------------------
 
 _RNG = np.random.default_rng(5)
@@ -282,12 +305,12 @@ def place_in_a_file() -> Any:
 @scenario("alone")
 def items_themselves() -> Any:
     """The loop writes to the items that the dataset keeps."""
-    items = [{"index": index, "seen": 0} for index in range(400)]
-    data, seen = Numbers(lambda index: items[300 + index]), []
+    kept = [{"index": index, "seen": 0} for index in range(400)]
+    data, seen = Numbers(lambda index: kept[300 + index]), []
     for _ in range(2):
         for batch in DataLoader(data, batch_size=4, collate_fn=list):
             for item in batch:
-                item["seen"] += 1
+                item.update(seen=item["seen"] + 1)
                 seen.append(item["seen"])
     return seen
 
@@ -327,6 +350,32 @@ class OfAWorker(Dataset[Any]):
 @scenario("alone")
 def asks_for_its_worker() -> Any:
     return read(OfAWorker(), lambda _: None)
+
+
+@scenario("alone")
+def one_item_of_many() -> Any:
+    """Annotations in dicts; the loop writes to one that no look reaches."""
+    items = [{"weight": 1} for _ in range(500)]
+
+    def change(number: int) -> None:
+        items[400 + (4 * number + 6) % 96]["weight"] += number
+
+    return read(Numbers(lambda index: torch.tensor(items[400 + index]["weight"])), change)
+
+
+@scenario("alone")
+def lock_and_a_thread() -> Any:
+    """A worker that is forked while the thread holds the lock would wait for ever."""
+    lock, over = threading.Lock(), threading.Event()
+    threading.Thread(target=over.wait, daemon=True).start()
+
+    def make(index: int) -> Any:
+        with lock:
+            return torch.tensor(index)
+
+    seen = read(Numbers(make), lambda _: None)
+    over.set()
+    return seen
 
 
 @scenario("alone")

@@ -128,10 +128,12 @@ ALONE = {
     "counts_in_a_dict": "the dataset keeps state",
     "generator_of_the_module": "the dataset keeps state",
     "place_in_a_file": "fetching moves an open file's position",
-    "items_themselves": "the training gets the dataset's own objects",
+    "items_themselves": "the program may write to the dataset's items",
     "views_of_an_array": "the training gets the dataset's own objects",
     "seeds_in_a_fetch": "fetching seeds the training's random numbers",
     "asks_for_its_worker": "the dataset asks in which process it is",
+    "one_item_of_many": "the program may write to the dataset's items",
+    "lock_and_a_thread": "the dataset takes a lock that another thread may hold",
     "mapped_file_to_write": "the dataset holds a mapped file that can be written to",
 }
 
@@ -164,6 +166,8 @@ CHANGED = [
     "large_array_before_another_fork",
     "deque_of_fixed_length",
     "environment",
+    "indices_of_the_sampler",
+    "size_of_the_batches",
 ]
 
 
@@ -191,6 +195,8 @@ TRIED = (
     "views_of_an_array",
     "seeds_in_a_fetch",
     "asks_for_its_worker",
+    "one_item_of_many",
+    "lock_and_a_thread",
     "mapped_file_to_write",
 )
 

@@ -17,7 +17,7 @@ import types
 from typing import Any, Iterator
 
 MAX_OBJECTS = 5000
-_MAX_ITEMS = 64  # of one container: the items of a list of samples are alike
+MAX_ITEMS = 64  # of one container: the items of a list of samples are alike
 OPAQUE = (type, types.ModuleType, str, bytes, int, float, complex, types.CodeType)
 _HANDLES = (io.IOBase, socket.socket, threading.Thread, types.GeneratorType)
 # Connections, files and contexts of libraries, which must not be shared through fork.
@@ -164,7 +164,7 @@ def _plain(item: Any) -> bool:
 
 def _first(items: Any) -> Iterator[Any]:
     for count, item in enumerate(items):
-        if count >= _MAX_ITEMS:
+        if count >= MAX_ITEMS:
             return
         yield item
 

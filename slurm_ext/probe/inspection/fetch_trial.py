@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 import types
 from typing import Any, Iterator
 
+from . import deep_changes
 from .dataset_inspection import OPAQUE, DatasetInspection
-from .loop_changes import Snapshot
+from .loop_changes import Snapshot, walk
 from .program_code import methods_names
 from .random_state import random_state, same_state
 
@@ -18,11 +20,14 @@ _PINNED = "pinned seeds (DLQUEUE_SEEDED=allow lifts this)"
 _UNSEEN = "the dataset cannot be looked through"
 _READS_ALONG = "fetching moves an open file's position"
 _SHARED = "the training gets the dataset's own objects"
+_WRITTEN = "the program may write to the dataset's items"
+_LOCKED = "the dataset takes a lock that another thread may hold"
 _SEEDS = "fetching seeds the training's random numbers"
 _ASKS = "the dataset asks in which process it is"
 _OF_A_PROCESS = frozenset(
     ("get_worker_info", "getpid", "current_process", "parent_process", "get_native_id")
 )
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _WRITE_ONLY = 1  # O_WRONLY of O_ACCMODE
 _MOST_OBJECTS = 2000
 
@@ -71,6 +76,10 @@ class FetchTrial:
             return _ASKS
         if any(self._places.get(one, at) != at for one, at in _places().items()):
             return _READS_ALONG
+        if threading.active_count() > 1 and any(isinstance(i, _LOCKS) for i in walk(self._dataset)):
+            return _LOCKED
+        if deep_changes.may_come(self._dataset):
+            return _WRITTEN
         return _SHARED if _shares(data, self._of_data) else None
 
 

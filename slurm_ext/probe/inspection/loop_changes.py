@@ -17,6 +17,7 @@ from .dataset_inspection import OPAQUE, parts, telling
 from .looks import Look, looks, memory_looks
 from .pages import Memory
 from .program_code import code_of, own_classes, variables
+from .samplers import set_of
 
 _MOST_LOOKS, _MOST_OBJECTS = 64, 1000  # one or two us each, before each batch
 _MOST_CLOSELY = 20  # times as many around one fetch
@@ -29,12 +30,18 @@ class Snapshot:
     `closely`: around a fetch, where milliseconds do not count: random states and all of an array.
     """
 
-    def __init__(self, *roots: Any, models: bool = True, closely: bool = False) -> None:
+    def __init__(
+        self,
+        *roots: Any,
+        models: bool = True,
+        closely: bool = False,
+        most: int = _MOST_OBJECTS,
+    ) -> None:
         self._seen: list[tuple[Look, Any]] = []
         self._closely = closely
         self.memories: dict[int, Memory] = {}
         times = _MOST_CLOSELY if closely else 1
-        for item in walk(*roots, models=models, most=times * _MOST_OBJECTS):
+        for item in walk(*roots, models=models, most=times * most):
             if len(self._seen) >= times * _MOST_LOOKS:
                 break
             self._look_at(item)
@@ -63,8 +70,8 @@ class Snapshot:
 class LoopWatch:
     """A look before each batch at what this loader's batches are made from."""
 
-    def __init__(self, dataset: Any, collate_fn: Any) -> None:
-        self._of = dataset, collate_fn
+    def __init__(self, dataset: Any, collate_fn: Any, index_sampler: Any = None) -> None:
+        self._of = dataset, collate_fn, index_sampler
         self._snapshots: list[Snapshot] = []
         self._forked = False
         self._hidden = False  # nobody can tell
@@ -72,10 +79,15 @@ class LoopWatch:
 
     def begin(self, forked: bool = False) -> None:
         """Changes count from here on; `forked`: workers have copies of all there is."""
-        dataset, collate_fn = self._of
+        dataset, collate_fn, index_sampler = self._of
         self._forked = forked
         try:
-            self._snapshots = [Snapshot(dataset), Snapshot(collate_fn, models=False)]
+            read = set_of(index_sampler)
+            self._snapshots = [
+                Snapshot(dataset),
+                Snapshot(collate_fn, models=False),
+                Snapshot(*read, most=len(read)),
+            ]
         except Exception:  # objects of another kind
             self._hidden = True
 

@@ -14,7 +14,7 @@ _FIXED = (types.ModuleType, type, types.BuiltinFunctionType)
 def variables(function: types.FunctionType) -> list[str]:
     """Names of its module's variables that a function of the program reads, as far as seen."""
     space = function.__globals__
-    if not _of_the_program(space.get("__name__")):
+    if not is_of_the_program(space.get("__name__")):
         return []
     names = dict.fromkeys(_names(function.__code__))
     return [name for name in names if name in space and not isinstance(space[name], _FIXED)]
@@ -22,14 +22,14 @@ def variables(function: types.FunctionType) -> list[str]:
 
 def names_in(function: types.FunctionType) -> frozenset[str]:
     """All names in the code of a function of the program: variables, attributes, modules."""
-    ours = _of_the_program(function.__globals__.get("__name__"))
+    ours = is_of_the_program(function.__globals__.get("__name__"))
     return frozenset(_names(function.__code__)) if ours else frozenset()
 
 
 def own_classes(item: Any) -> Iterator[tuple[type, list[str]]]:
     """An object's classes that the program defines, and names of the variables of each."""
     for kind in type(item).__mro__:
-        if _of_the_program(kind.__module__):
+        if is_of_the_program(kind.__module__):
             yield kind, [name for name, part in vars(kind).items() if _settable(name, part)]
 
 
@@ -48,7 +48,8 @@ def _settable(name: str, part: Any) -> bool:
     return not name.startswith("__") and not isinstance(part, (types.FunctionType, *_FIXED))
 
 
-def _of_the_program(module_name: Any) -> bool:
+def is_of_the_program(module_name: Any) -> bool:
+    """True if a module is neither Python's nor an installed library's."""
     if module_name == "__main__":
         return True
     file = getattr(sys.modules.get(module_name), "__file__", None)

@@ -28,6 +28,10 @@ _WRAPPERS = {  # the attribute that holds the sampler which they pass on
     ("BatchSamplerShard", "accelerate.data_loader"): "batch_sampler",
     ("SkipBatchSampler", "accelerate.data_loader"): "batch_sampler",
 }
+_READ_ALL_ALONG = {
+    ("SubsetRandomSampler", "torch.utils.data.sampler"),
+    ("BatchSampler", "torch.utils.data.sampler"),
+}
 _PLAIN_ITEMS = (int, str)
 
 
@@ -64,6 +68,23 @@ def _draws_on(sampler: Any) -> bool:
     if type(sampler).__name__ != "RandomSampler":
         return False
     return bool(sampler.replacement or sampler.num_samples > len(sampler.data_source))
+
+
+def set_of(index_sampler: Any) -> list[Any]:
+    """Settings and lists that torch's own samplers read during a pass, for a look at each."""
+    found: list[Any] = []
+    while index_sampler is not None:
+        settings = vars(index_sampler)
+        if _named(index_sampler) in _READ_ALL_ALONG:
+            found.append(settings)
+            lists = (settings.get(name) for name in ("indices", "sampler"))
+            found += [part for part in lists if _plain_list(part)]
+        index_sampler = settings.get(_WRAPPERS.get(_named(index_sampler), ""))
+    return found
+
+
+def _plain_list(part: Any) -> bool:
+    return isinstance(part, list) or hasattr(part, "__array__")
 
 
 def _named(sampler: Any) -> tuple[str, str]:
