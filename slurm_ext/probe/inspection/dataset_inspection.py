@@ -94,8 +94,9 @@ def _shared(item: Any) -> str | None:
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if type(item).__module__ in ("multiprocessing.managers", "multiprocessing.connection"):
         return f"the dataset holds a {type(item).__name__} of another process"
-    if torch is not None and isinstance(item, torch.Tensor) and item.is_shared():
-        return "the dataset holds memory that processes share" if not item.is_cuda else None
+    if torch is not None and isinstance(item, torch.Tensor) and item.layout == torch.strided:
+        shared = item.device.type == "cpu" and item.is_shared()
+        return "the dataset holds memory that processes share" if shared else None
     while numpy is not None and isinstance(item, numpy.ndarray):
         if isinstance(item, numpy.memmap) and item.flags.writeable and item.mode != "c":
             return "the dataset holds a mapped file that can be written to"

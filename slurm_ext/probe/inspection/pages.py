@@ -58,10 +58,8 @@ def memory_of(item: Any) -> Memory | None:
     """A numpy array's or a tensor's bytes in this process's own memory; None: of nothing else."""
     torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
     if isinstance(item, torch.Tensor):
-        if item.device.type != "cpu" or item.layout != torch.strided or item.is_shared():
-            return None
-        storage = item.untyped_storage()
-        return Memory(storage, storage.data_ptr(), storage.nbytes()) if storage.nbytes() else None
+        plain = item.device.type == "cpu" and item.layout == torch.strided
+        return _memory_of_tensor(item) if plain else None
     if numpy is None or not isinstance(item, numpy.ndarray):
         return None
     while isinstance(item.base, numpy.ndarray):
@@ -70,6 +68,17 @@ def memory_of(item: Any) -> Memory | None:
     if mapped or not item.nbytes:
         return None
     return Memory(item, item.__array_interface__["data"][0], item.nbytes)
+
+
+def _memory_of_tensor(tensor: Any) -> Memory | None:
+    try:
+        if tensor.is_shared():
+            return None
+        storage = (getattr(tensor, "untyped_storage", None) or tensor.storage)()  # before torch 2
+        size = storage.nbytes()
+        return Memory(storage, storage.data_ptr(), size) if size else None
+    except (NotImplementedError, RuntimeError):  # a tensor without memory of its own
+        return None
 
 
 def _sum(address: int, size: int) -> int:
