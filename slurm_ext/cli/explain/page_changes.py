@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slurm_ext.cli.common.output import plain
-from slurm_ext.cli.explain.text import done, is_changed, ranks_of
+from slurm_ext.cli.explain.text import done, is_changed, document_ranks
 from slurm_ext.questions.explain.probe import rate_of
 from slurm_ext.questions.explain.sheet import last_start
 from slurm_ext.report.formatting import change
@@ -18,7 +18,7 @@ Rate = tuple[str, float, float | None, float | None]
 def section(document: Mapping[str, Any]) -> Section:
     """Both shapes of the job, and its predicted rates beside the measured one."""
     ledger, run = document["decision"], _measured(document["runs"])
-    rates = list(_rates(ledger, run, ranks_of(document)))
+    rates = list(_rates(ledger, run, document_ranks(document)))
     return Section(
         key="changes",
         title="What dlqueue did",

@@ -73,7 +73,7 @@ def _decided(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{named}: {WAITS if _is_unrecorded(document) else NO_DECISION}"
         return
     yield f"{named}, {ledger['user']}'s {ledger['job_name']}, decision {ledger['token']}"
-    yield from _expected(ledger, ranks_of(document))
+    yield from _expected(ledger, document_ranks(document))
     yield from (f"          {line}" for line in past_lines(document["past"]))
     yield from _done(ledger)
     yield from _gain(document.get("gain"))
@@ -135,7 +135,7 @@ def _step_lines(
         yield from advice_lines(advice)
 
 
-def ranks_of(document: Mapping[str, Any]) -> int:
+def document_ranks(document: Mapping[str, Any]) -> int:
     """Training processes that the message was of: a stored prediction is of one of them.
 
     A decision of an older dlqueue does not say; then the job's runs do, or those behind it.

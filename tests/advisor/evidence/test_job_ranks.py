@@ -7,7 +7,7 @@ import pytest
 from slurm_ext.advisor.evidence.job_ranks import ranks_by_others, ranks_of
 from slurm_ext.advisor.pipeline.decide import DecisionContext, decide
 from slurm_ext.advisor.service.recommendation_json import recommendation_json
-from slurm_ext.cli.explain.text import ranks_of
+from slurm_ext.cli.explain.text import document_ranks
 from slurm_ext.core.records import Level, LoaderRun, Submission
 from slurm_ext.core.settings.document import Settings
 from tests.builders import STARVED
@@ -68,7 +68,7 @@ def test_explain_multiplies_by_the_ranks_that_were_told() -> None:
     """A decision says for how many it was; one of an older dlqueue leaves it to the runs."""
     runs = [{"loader_ranks": 2}]
     past = [{"ranks": 3}]
-    assert ranks_of({"decision": {"ranks": 4}, "runs": runs, "past": past}) == 4
-    assert ranks_of({"decision": {"ranks": None}, "runs": runs, "past": past}) == 2
-    assert ranks_of({"decision": {}, "runs": [], "past": past}) == 3
-    assert ranks_of({"decision": None, "runs": [], "past": []}) == 1
+    assert document_ranks({"decision": {"ranks": 4}, "runs": runs, "past": past}) == 4
+    assert document_ranks({"decision": {"ranks": None}, "runs": runs, "past": past}) == 2
+    assert document_ranks({"decision": {}, "runs": [], "past": past}) == 3
+    assert document_ranks({"decision": None, "runs": [], "past": []}) == 1
