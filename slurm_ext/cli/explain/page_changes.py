@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slurm_ext.cli.common.output import plain
-from slurm_ext.cli.explain.text import done, is_changed, document_ranks
+from slurm_ext.cli.explain.text import document_ranks, done, is_changed
 from slurm_ext.questions.explain.probe import rate_of
 from slurm_ext.questions.explain.sheet import last_start
 from slurm_ext.report.formatting import change
