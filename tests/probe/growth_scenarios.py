@@ -25,8 +25,12 @@ class Makers(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         time.sleep(0.001)
-        info = get_worker_info()
-        return torch.tensor([index, -1 if info is None else info.id, "BEGUN" in os.environ])
+        return torch.tensor([index, _maker(), "BEGUN" in os.environ])
+
+
+def _maker() -> int:
+    info = get_worker_info()
+    return -1 if info is None else info.id
 
 
 def _session() -> Any:

@@ -19,6 +19,10 @@ RUN_DIR = Path(os.environ["DLQUEUE_RUN_DIR"])
 OWN, LENT = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
 
 
+def _info() -> Any:
+    return get_worker_info()
+
+
 class Makers(Dataset[Any]):
     """Item i is i, who made it, and with which policy its maker is scheduled."""
 
@@ -30,7 +34,7 @@ class Makers(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         time.sleep(0.002)
-        info = get_worker_info()
+        info = _info()
         assert info is not None
         return torch.tensor([index, info.id, os.sched_getscheduler(0)])
 

@@ -24,9 +24,7 @@ _WRITTEN = "the program may write to the dataset's items"
 _LOCKED = "the dataset takes a lock that another thread may hold"
 _SEEDS = "fetching seeds the training's random numbers"
 _ASKS = "the dataset asks in which process it is"
-_OF_A_PROCESS = frozenset(
-    ("get_worker_info", "getpid", "current_process", "parent_process", "get_native_id")
-)
+_OF_A_PROCESS = frozenset(("get_worker_info", "current_process", "parent_process"))
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _WRITE_ONLY = 1  # O_WRONLY of O_ACCMODE
 _MOST_OBJECTS = 2000
