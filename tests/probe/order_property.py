@@ -22,7 +22,7 @@ SAME = "SAME_EXAMPLES" in os.environ
 GATE = Path(os.environ["DLQUEUE_RUN_DIR"], "workers")
 
 
-def in_worker() -> bool:
+def _in_worker() -> bool:
     return get_worker_info() is not None
 
 
@@ -38,7 +38,7 @@ class Numbers(Dataset[Any]):
         return self.length
 
     def __getitem__(self, index: int) -> Any:
-        if index == self.breaks_at and in_worker():
+        if index == self.breaks_at and _in_worker():
             if self.hard:
                 os._exit(3)
             raise RuntimeError("not in a worker")
