@@ -95,7 +95,8 @@ def _print(figures: dict[str, Any]) -> None:
         if not isinstance(part, dict):
             continue
         print(f"{name}: {part['n']} jobs, learned from {part['learnt_from']}")
-        for rule, one in (("ours", part["ours"]), *part["baselines"].items()):
+        ours = (("ours", part["ours"]), ("ours, median", part["ours_median"]))
+        for rule, one in (*ours, *part["baselines"].items()):
             shown = {key: one.get(key) for key in ("log_r2", "spearman", "mae", "medape")}
             cells = (f"{key} {value:8.4g}" for key, value in shown.items() if value is not None)
             print(f"  {rule:<16}" + "  ".join(cells))

@@ -87,11 +87,13 @@ def scored(table: Table, train: Path, test: Path, *, quick: bool) -> dict[str, A
     width = float(np.median(np.exp((logs["high"] - logs["low"])[asked])))
     above = float((past.log_s <= logs["high"])[asked].mean())
     ours = {**scores.errors(np.exp(logs["mean"][asked]), real), **coverage}
+    median_s = np.exp(logs["median"][asked])
     return {
         "n": int(asked.sum()),
         "learnt_from": int((past.end_s <= past.cut_s).sum()),
         "trainings": len(cuts),
         "ours": {**ours, "below_upper": above, "median_high_over_low": width},
+        "ours_median": {**scores.errors(median_s, real), "below": float((real > median_s).mean())},
         "baselines": {name: scores.errors(one[asked], real) for name, one in others.items()},
         "skipped": list(past.skipped),
     }
@@ -120,9 +122,9 @@ def _past(job: Job) -> FinishedJob:
 def _ours(
     table: Table, past: Trace, rows: Array, cuts: Sequence[float], rounds: int
 ) -> dict[str, Array]:
-    """Logs of seconds by `mean`, `low` and `high`; NaN before the cut."""
+    """Logs of seconds by `mean`, `median`, `low` and `high`; NaN before the cut."""
     bounds = AdaptiveBounds()
-    logs = {name: np.full(len(rows), np.nan) for name in ("mean", "low", "high")}
+    logs = {name: np.full(len(rows), np.nan) for name in ("mean", "median", "low", "high")}
 
     def learn(by: float) -> DurationModel:
         known = past.end_s <= by
@@ -135,7 +137,7 @@ def _ours(
         if not len(which):
             continue
         prediction = learn(cut).predict(rows[which])
-        logs["mean"][which] = prediction.log_mean
+        logs["mean"][which], logs["median"][which] = prediction.log_mean, prediction.log_median
         _adapt(bounds, past, which, prediction, logs, waiting)
     return logs
 

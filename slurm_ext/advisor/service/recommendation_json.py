@@ -13,8 +13,7 @@ advice (the one behind it, core/advice/advice.py; or null), workers_stay (why no
 be given to it: curve, maximum and knee are of its own; or null) and
 sharing (sharing_terms.py's Shared.as_json, or null: no GPU, no consent, off, or no advisor asked),
 buckets (advisor/buckets/decision.py's as_json, or null: off, or no advisor asked),
-run_time: {mean_s, low_s, high_s, runs, like} (model/duration/predictor.py's Length; null: no
-model).
+run_time: {median_s, mean_s, low_s, high_s, runs, like} (model/duration/predictor.py), or null.
 """
 
 from dataclasses import asdict, replace

@@ -101,8 +101,14 @@ def wanted_of(job: Submission, now_s: float, partition: str | None = None) -> "D
 
 
 def runtime_json(length: "RuntimePrediction | None") -> dict[str, Any] | None:
-    """As plain JSON values: {mean_s, low_s, high_s, runs, like: [names shared]}, or null."""
+    """As JSON values: {median_s, mean_s, low_s, high_s, runs, like: [names shared]}, or null."""
     return None if length is None else {**asdict(length), "like": list(length.like)}
+
+
+def middle_s(estimate: Mapping[str, Any]) -> float:
+    """The median; an advisor of an earlier release tells the mean of logs alone."""
+    middle: float = estimate.get("median_s", estimate["mean_s"])
+    return middle
 
 
 def runtime_evidence(estimate: Mapping[str, Any]) -> str:
@@ -125,4 +131,4 @@ def _completed(row: "WhatIfRow", estimate: Mapping[str, Any]) -> "WhatIfRow":
         return row
     note = f"its run time is that of {runtime_evidence(estimate)}"
     interval = Interval(estimate["low_s"], estimate["high_s"])
-    return replace(row, run_s=estimate["mean_s"], run_interval=interval, notes=(*row.notes, note))
+    return replace(row, run_s=middle_s(estimate), run_interval=interval, notes=(*row.notes, note))

@@ -5,8 +5,8 @@ Schema (version 1), null is unknown and has its reason beside it:
   the site's settings have it (as in `dlqueue predict`)
 - level, runs, emulated: the evidence of the rates (as in `dlqueue predict`); alone: true where
   other jobs wanted the runs' cores, and the rates are those without them
-- run_time: {mean_s, low_s, high_s, runs, like}: how long it will run as written, by the promoted
-  model of durations (model/duration/predictor.py), or null; added by the command
+- run_time: {median_s, mean_s, low_s, high_s, runs, like}: how long it will run as written, by the
+  promoted model of durations (model/duration/predictor.py), or null; added by the command
 - work: {samples, outside_s: [least, most], level, runs} or null, work_why: all samples of a run,
   and its seconds outside of the training loop
 - queue_why: why no start is known at all, or null

@@ -109,9 +109,9 @@ def rate(prediction: Mapping[str, Any]) -> str:
 def run_time(prediction: Mapping[str, Any]) -> str:
     """`2.1 h (30 min to 6.0 h), by 12 ended jobs of the same user and job name`."""
     low, high = duration(prediction["low_s"]), duration(prediction["high_s"])
-    from slurm_ext.advisor.what_if.runtime_estimates import runtime_evidence
+    from slurm_ext.advisor.what_if.runtime_estimates import middle_s, runtime_evidence
 
-    return f"{duration(prediction['mean_s'])} ({low} to {high}), by {runtime_evidence(prediction)}"
+    return f"{duration(middle_s(prediction))} ({low} to {high}), by {runtime_evidence(prediction)}"
 
 
 def duration(seconds: float | None) -> str:

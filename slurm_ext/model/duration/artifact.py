@@ -18,7 +18,7 @@ ABOUT, ARRAYS = "duration.json", "duration.npz"
 SPEC = artifact_store.ArtifactSpec(
     about=ABOUT, arrays=ARRAYS, terms={"what": list(STATISTICS)}, signed=False
 )
-FORESTS = ("mean", "plain", "low", "high")
+FORESTS = ("mean", "plain", "median", "low", "high")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,9 @@ def _artifact(body: dict[str, Any], arrays: "artifact_store.Arrays") -> Duration
     forests = {
         name: forest_from_arrays(arrays, name, depth=int(depths[name]), width=width)
         for name in FORESTS
+        if name in depths or name != "median"
     }
+    forests.setdefault("median", forests["mean"])  # models of earlier releases have no other
     start, bounds = float(body["start"]), AdaptiveBounds()
     low, high = ([float(at) for at in body["bounds"][side]] for side in ("low", "high"))
     if not all(map(isfinite, (start, *low, *high))) or not len(low) == len(high) == len(bounds.low):

@@ -36,10 +36,11 @@ _Ended = tuple[list[float], float, str]
 class RuntimePrediction:
     """Predicted run time of a job in s, at most its time limit; 90 % end between low and high.
 
-    `mean_s` is of logs: half of such jobs end before it. `runs` ended ones are known of its
-    `like` (user, job_name, gpus: the names that they share with it; empty: all jobs).
+    Half of such jobs end before `median_s`; `mean_s` is that of logs. `runs` ended ones are known
+    of its `like` (user, job_name, gpus: the names that they share with it; empty: all jobs).
     """
 
+    median_s: float
     mean_s: float
     low_s: float
     high_s: float
@@ -98,8 +99,10 @@ class DurationPredictor:
         shifts = np.array([self._bounds.shifts(*pair) for pair in zip(users, levels, strict=True)])
         low, high = logs.log_low - shifts[:, 0], logs.log_high + shifts[:, 1]
         return [
-            self._prediction(job, row, *ends)
-            for job, row, *ends in zip(jobs, rows, logs.log_mean, low, high, strict=True)
+            self._prediction(job, row, *times)
+            for job, row, *times in zip(
+                jobs, rows, logs.log_median, logs.log_mean, low, high, strict=True
+            )
         ]
 
     def _take(self, row: Mapping[str, Any]) -> _Ended | None:
@@ -126,19 +129,17 @@ class DurationPredictor:
             self._bounds.update(user, int(logs.known[at]), float(below), float(above))
 
     def _prediction(
-        self, job: DurationQuery, row: Any, middle: float, low: float, high: float
+        self, job: DurationQuery, row: Any, median: float, mean: float, low: float, high: float
     ) -> RuntimePrediction:
         plan = self._artifact.durations.plan
         level = int(row[plan.features.index("known_level")])
         has_history = level < len(plan.levels)
         runs = round(expm1(row[level * len(STATISTICS)])) if has_history else 0
         most = job.time_limit_s if job.time_limit_s and job.time_limit_s > 0 else float("inf")
-        mean_s, low_s, high_s = (
-            min(exp(min(log_s, MOST_LOG)), most)
-            for log_s in (middle, min(low, middle), max(high, middle))
-        )
-        like = plan.levels[level] if has_history else ()
-        return RuntimePrediction(mean_s=mean_s, low_s=low_s, high_s=high_s, runs=runs, like=like)
+        low, high = min(low, mean), max(high, mean)
+        logs = {"median": min(max(low, median), high), "mean": mean, "low": low, "high": high}
+        times = {f"{name}_s": min(exp(min(one, MOST_LOG)), most) for name, one in logs.items()}
+        return RuntimePrediction(**times, runs=runs, like=plan.levels[level] if has_history else ())
 
 
 def load_predictor(models: Path, now: DurationPredictor | None) -> DurationPredictor | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def run_time_of(
     history: "History", ledger: Mapping[str, Any] | None, runs: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """{mean_s, low_s, high_s, runs, like}, as `predict` tells it; None without a model.
+    """{median_s, mean_s, low_s, high_s, runs, like}, as `predict` tells it; None without a model.
 
     `ledger`: the decision's row; `runs`: of `history.queries.job`. A damaged model is none.
     """

@@ -1,7 +1,7 @@
 """Fits the run time of jobs to jobs that ended, with the features of their submission.
 
 Trees learn the log duration, from zero and from the history's mean: squared error for the mean,
-pinball loss for the 5 % and 95 % bounds. A running job is not an example but counts
+pinball loss for the median and the 5 % and 95 % bounds. A running job is not an example but counts
 (features `running`, `oldest`, `recent`): its age is a lower bound, and trees have no use for one.
 So long jobs submitted last are missing from training; older ones of their length are not.
 """
@@ -85,12 +85,13 @@ def fit(
     plain = _boosted(rows, log_s - start, squared, rounds, weights)
     base, shifted = relative(plan, rows, start)
     del rows  # a copy of the caller's, mostly: it may be large
-    low, high = ({"objective": "quantile", "alpha": at} for at in (MISSED, 1 - MISSED))
+    low, half, high = ({"objective": "quantile", "alpha": at} for at in (MISSED, 0.5, 1 - MISSED))
     return DurationModel(
         plan,
         start,
         mean=_boosted(shifted, log_s - base, squared, rounds, weights),
         plain=plain,
+        median=_boosted(shifted, log_s - base, half, rounds, weights),
         low=_boosted(shifted, log_s - base, low, rounds, weights),
         high=_boosted(shifted, log_s - base, high, rounds, weights),
     )

@@ -154,7 +154,9 @@ def test_others_run_times_and_jobs_are_hidden_too(
     """A run time of a job name that strangers used, and whom the job may share a GPU with."""
     advisor.rules = replace(OPEN, hides_others=hides)
     ran(advisor, "victim", 4)
-    known = RuntimePrediction(mean_s=9.0, low_s=8.0, high_s=10.0, runs=2, like=("job_name",))
+    known = RuntimePrediction(
+        median_s=9.0, mean_s=9.0, low_s=8.0, high_s=10.0, runs=2, like=("job_name",)
+    )
     monkeypatch.setattr(advisor.runtimes, "of", lambda *_: known)
     met = replace(shares(Mode.ACT), beside="key", partners=("7",), across=True)
     monkeypatch.setattr(advisor, "_share", lambda _: met)

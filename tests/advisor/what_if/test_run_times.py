@@ -35,7 +35,7 @@ def _says(value: float) -> Forest:
 
 def promote(state: Path, wide: float = 1.0, name: str = "one") -> Path:
     """A model that tells the history's mean, a factor of e wide on each side (times `wide`)."""
-    plain = DurationModel(SITE, 5.0, _says(0.0), _says(0.0), _says(-wide), _says(wide))
+    plain = DurationModel(SITE, 5.0, _says(0.0), _says(0.0), _says(0.0), _says(-wide), _says(wide))
     folder = state / "models" / "duration" / name
     folder.mkdir(parents=True)
     for file, data in serialize(DurationArtifact(plain, AdaptiveBounds())).items():
@@ -156,7 +156,10 @@ def _written() -> dict[str, Any]:
 
 def test_people_read_it_in_a_clause() -> None:
     """The length, its interval, and by whose jobs."""
-    told = {"mean_s": 7600.0, "low_s": 90.0, "high_s": 3e5, "runs": 1, "like": ["user", "gpus"]}
+    times = {"median_s": 7600.0, "mean_s": 9e4, "low_s": 90.0, "high_s": 3e5}
+    told = {**times, "runs": 1, "like": ["user", "gpus"]}
     assert run_time(told) == "2.1 h (90 s to 3.5 d), by 1 ended job of the same user and gpus"
+    earlier = {name: told[name] for name in told if name != "median_s"}
+    assert run_time(earlier).startswith("25.0 h")
     everybody = {**told, "runs": 7, "like": []}
     assert runtime_evidence(everybody) == "7 ended jobs"

@@ -112,7 +112,14 @@ def test_ended_jobs_in_a_clause(runs: int, like: list[str], text: str) -> None:
 
 def test_a_written_row_without_a_run_time_gets_the_models() -> None:
     """Other rows, and rows that have one, stay as they are."""
-    told = {"mean_s": 9.0, "low_s": 3.0, "high_s": 20.0, "runs": 1, "like": ["user"]}
+    told = {
+        "median_s": 9.0,
+        "mean_s": 8.0,
+        "low_s": 3.0,
+        "high_s": 20.0,
+        "runs": 1,
+        "like": ["user"],
+    }
     known, unknown = table(RUN), table(replace(RUN, run_samples=None))
     assert completed(known, told) == known
     assert completed(unknown, None) is unknown

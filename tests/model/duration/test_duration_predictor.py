@@ -1,5 +1,6 @@
 """Run times in service: history's mean, the model's correction, moved bounds, and the limit."""
 
+import json
 from dataclasses import replace
 from math import exp, inf, log, sqrt
 from pathlib import Path
@@ -42,8 +43,9 @@ def forest(value: float) -> Forest:
 
 
 def artifact(**changes: Any) -> DurationArtifact:
-    """A model whose trees say constants: mean 0.2, plain 0.4, low -1, high 2; start log 100."""
-    trees = {"mean": 0.2, "plain": 0.4, "low": -1.0, "high": 2.0, **changes.pop("trees", {})}
+    """A model whose trees say constants: of the mean 0.2 and 0.4, median 0.1; start log 100."""
+    usual = {"mean": 0.2, "plain": 0.4, "median": 0.1, "low": -1.0, "high": 2.0}
+    trees = {**usual, **changes.pop("trees", {})}
     forests = {name: forest(value) for name, value in trees.items()}
     model = DurationModel(PLAN, log(100.0), **forests)
     bounds = AdaptiveBounds(
@@ -82,6 +84,7 @@ def test_without_history_the_start_is_the_mean() -> None:
     (found,) = DurationPredictor(artifact(), "m").predict([query()])
     middle = log(100.0) + (0.2 + 0.4) / 2
     assert found.mean_s == pytest.approx(exp(middle))
+    assert found.median_s == pytest.approx(exp(log(100.0) + 0.1))
     assert found.low_s == pytest.approx(exp(log(100.0) - 1.0 - 0.1))
     assert found.high_s == pytest.approx(exp(log(100.0) + 2.0 + 0.4))
     assert (found.runs, found.like) == (0, ())
@@ -99,6 +102,7 @@ def test_history_moves_the_mean_and_names_its_like() -> None:
     middle = (history + 0.2 + log(100.0) + 0.4) / 2
     for found in (same, wider, anyone):
         assert found.mean_s == pytest.approx(exp(middle), rel=1e-6)
+        assert found.median_s == pytest.approx(exp(history + 0.1), rel=1e-6)
     assert [(found.runs, found.like) for found in (same, wider, anyone)] == [
         (3, ("user", "job_name")),
         (3, ("user",)),
@@ -115,19 +119,21 @@ def test_history_moves_the_mean_and_names_its_like() -> None:
 
 
 def test_no_prediction_is_beyond_the_limit_or_the_clock() -> None:
-    """A limit of 0 is none; bounds never cross the mean; two years are the most."""
+    """Bounds never cross the mean, nor the median bounds; two years are the most, 0 no limit."""
     predictor = DurationPredictor(artifact(), "m")
     limited, unlimited = predictor.predict([query(time_limit_s=50.0), query(time_limit_s=0.0)])
-    assert (limited.mean_s, limited.high_s) == (50.0, 50.0)
+    assert (limited.median_s, limited.mean_s, limited.high_s) == (50.0, 50.0, 50.0)
     assert limited.low_s == pytest.approx(100.0 * exp(-1.1))
     assert unlimited.high_s == pytest.approx(100.0 * exp(2.4))
     (large,) = DurationPredictor(artifact(trees={"high": 99.0}), "m").predict([query()])
     assert large.high_s == pytest.approx(exp(18.0))
     inward = artifact(low=[-9.0] * 3, high=[-9.0] * 3)
     (narrow,) = DurationPredictor(inward, "m").predict([query()])
-    assert narrow.low_s == narrow.mean_s == narrow.high_s
+    assert narrow.low_s == narrow.median_s == narrow.mean_s == narrow.high_s
     (longest,) = DurationPredictor(artifact(trees={"mean": 99.0}), "m").predict([query()])
     assert longest.mean_s == pytest.approx(exp(18.0))
+    (longest,) = DurationPredictor(artifact(trees={"median": 99.0}), "m").predict([query()])
+    assert longest.median_s == pytest.approx(100.0 * exp(2.0))  # the bound before it moved
 
 
 def test_jobs_after_training_move_the_bounds() -> None:
@@ -210,6 +216,17 @@ def test_the_promoted_model_is_served(tmp_path: Path) -> None:
     assert second is not None
     assert (second.name, second.past is first.past) == ("m2", True)
     assert second.predict([query()])[0].mean_s > first.predict([query()])[0].mean_s
+
+
+def test_a_model_of_an_earlier_release_has_the_mean_for_its_median(tmp_path: Path) -> None:
+    """It is served until the next training; it had no trees for the median."""
+    for file, data in serialize(artifact()).items():
+        (tmp_path / file).write_bytes(data)
+    about = json.loads((tmp_path / "duration.json").read_text())
+    del about["depths"]["median"], about["sha256"]
+    (tmp_path / "duration.json").write_text(json.dumps(about))
+    (found,) = DurationPredictor(load(tmp_path), "m").predict([query()])
+    assert found.median_s == pytest.approx(exp(log(100.0) + 0.2))
 
 
 def test_a_model_is_read_back_as_it_was_written(tmp_path: Path) -> None:
