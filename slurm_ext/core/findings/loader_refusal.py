@@ -37,6 +37,12 @@ class LoaderRefusal(IntEnum):
     GPU_MEMORY = 19
     FAILED = 20
     THREAD = 21
+    READS_ALONG = 22
+    SHARED = 23
+    WRITTEN = 24
+    LOCKED = 25
+    RESEEDS = 26
+    ASKS = 27
 
 
 _HOLDS = "the dataset holds "  # and what, in the words of the user's own classes
@@ -60,10 +66,16 @@ _CODES: Mapping[str, LoaderRefusal] = MappingProxyType(
         "the dataset keeps state": LoaderRefusal.STATE,
         "the dataset holds GPU memory": LoaderRefusal.GPU_MEMORY,
         "it is read by a thread of its own": LoaderRefusal.THREAD,
+        "fetching moves an open file's position": LoaderRefusal.READS_ALONG,
+        "the training gets the dataset's own objects": LoaderRefusal.SHARED,
+        "the program may write to the dataset's items": LoaderRefusal.WRITTEN,
+        "the dataset takes a lock that another thread may hold": LoaderRefusal.LOCKED,
+        "fetching seeds the training's random numbers": LoaderRefusal.RESEEDS,
+        "the dataset asks in which process it is": LoaderRefusal.ASKS,
     }
 )
-"""By the probe's words: rules.py, gates.py, session.py, lazy_workers.py, streams/verdict.py,
-inspection/dataset_inspection.py and inspection/guarding.py, all in probe/."""
+"""By the probe's words: rules.py, gates.py, session.py, lazy_workers.py, streams/verdict.py, and
+fetch_trial.py, dataset_inspection.py and guarding.py of inspection/, all in probe/."""
 
 CLAUSES: Mapping[int, str] = MappingProxyType(
     {
@@ -86,6 +98,12 @@ CLAUSES: Mapping[int, str] = MappingProxyType(
         LoaderRefusal.HOLDS: "its dataset holds what cannot move into a worker",
         LoaderRefusal.GPU_MEMORY: "its dataset holds GPU memory",
         LoaderRefusal.THREAD: "a thread of its own reads its loader",
+        LoaderRefusal.READS_ALONG: "its dataset reads on in a file that is open",
+        LoaderRefusal.SHARED: "its loop gets its dataset's own objects",
+        LoaderRefusal.WRITTEN: "it may write to its dataset's items",
+        LoaderRefusal.LOCKED: "its dataset takes a lock beside other threads",
+        LoaderRefusal.RESEEDS: "its dataset seeds its random numbers",
+        LoaderRefusal.ASKS: "its dataset asks in which process it is",
         LoaderRefusal.FAILED: "the workers that it was given failed",
     }
 )
@@ -101,6 +119,12 @@ ONLY_WHEN_TRIED = frozenset(
         LoaderRefusal.STATE,
         LoaderRefusal.HOLDS,
         LoaderRefusal.GPU_MEMORY,
+        LoaderRefusal.READS_ALONG,
+        LoaderRefusal.SHARED,
+        LoaderRefusal.WRITTEN,
+        LoaderRefusal.LOCKED,
+        LoaderRefusal.RESEEDS,
+        LoaderRefusal.ASKS,
         LoaderRefusal.FAILED,
     )
 )

@@ -35,6 +35,13 @@ def returned(path: Path, *functions: str) -> set[str]:
     return {p.value for p in parts if isinstance(p, ast.Constant) and isinstance(p.value, str)}
 
 
+def reasons_of_a_trial() -> set[str]:
+    """Texts that stand for themselves in the module of a trial fetch."""
+    body = ast.parse((PROBE / "inspection" / "fetch_trial.py").read_bytes()).body
+    values = [node.value for node in body if isinstance(node, ast.Assign)]
+    return {v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)}
+
+
 def test_every_reason_of_the_probe_has_a_code() -> None:
     """A reason that is added to the probe is added here, or people read that it has none."""
     rules = {
@@ -44,7 +51,7 @@ def test_every_reason_of_the_probe_has_a_code() -> None:
     }
     known = returned(PROBE / "rules.py", *rules)
     known |= returned(PROBE / "gates.py", "_refusal")
-    known |= returned(PROBE / "lazy_workers.py", "_verdict", "_way")
+    known |= returned(PROBE / "lazy_workers.py", "_way") | reasons_of_a_trial()
     known |= set(REASONS.values()) | returned(PROBE / "streams" / "verdict.py", "_against")
     assert known
     assert known <= set(_CODES)
