@@ -14,11 +14,16 @@ from tests.bench.gpu.gpu_here import here
 WAYS = ("plain", "probed", "marked", "synchronised", "profiled")
 
 
+def _seconds(way: str) -> float:
+    """Short where only the optimiser's steps are counted: else they pass for steps from memory."""
+    return 0.05 if way == "plain" else 0.3
+
+
 def test_every_way_has_its_clocks(tmp_path: Path) -> None:
     """The probe's where it is in, marks where they are asked for, the profiler's own view."""
     with Training(here(tmp_path), {}) as training:
         training.hear()
-        done = {way: training.run(0.3, "jpeg", 1, way=way, batch=2) for way in WAYS}
+        done = {way: training.run(_seconds(way), "jpeg", 1, way=way, batch=2) for way in WAYS}
         summary = training.summary()
     for way, one in done.items():
         assert one.samples == 2 * one.batches > 0
