@@ -59,15 +59,17 @@ def decide(
     decision = _choose(search, written, cores, min_gain, workers_stay)
     if _holds(decision, worlds, target):
         return decision
-    if decision.after.cpus_per_task < before.cpus_per_task:
-        kept = [count for count in cores if count >= before.cpus_per_task]
-        for other in (
-            _choose(search, written, kept, min_gain, workers_stay),
-            _with_own_workers(search, written, cores, CROWDED_WORKERS),
-        ):
-            if other.after != before and _holds(other, worlds, target):
-                return other
-    return _leave(written, CROWDED)
+    if decision.after.cpus_per_task >= before.cpus_per_task:
+        return _leave(written, CROWDED)
+    kept = [count for count in cores if count >= before.cpus_per_task]
+    others = [
+        _choose(search, written, kept, min_gain, workers_stay),
+        _with_own_workers(search, written, cores, CROWDED_WORKERS),
+    ]
+    changed = [other for other in others if other.after != before]
+    why = workers_stay if others[0].reason == workers_stay else None  # the user may lift it
+    left = _leave(written, why or CROWDED)
+    return next((other for other in changed if _holds(other, worlds, target)), left)
 
 
 def _holds(decision: Decision, worlds: Sequence[Callable[[Shape], float]], target: float) -> bool:

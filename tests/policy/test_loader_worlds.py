@@ -60,3 +60,13 @@ def test_idle_cpus_stay_where_others_would_use_them_against_the_job() -> None:
     assert decide(shape(8, 2), IDLE, NODE, may_change_cpus="any").after.cpus_per_task < 8
     told = decide(shape(8, 2), IDLE, NODE, may_change_cpus="any", worlds=[worse_by(1, 0)])
     assert told.after == shape(8, 2)
+
+
+def test_workers_that_must_stay_are_the_reason_where_a_crowd_keeps_the_cpus() -> None:
+    """The user can lift it; what a crowd would do to fewer CPUs he cannot."""
+    light = from_run(accel=100, wall=0.015, cpu=0.0148)
+    crowd, why = [worse_by(1, 0.01)], "its seeds are pinned"
+    free = decide(shape(8, 1), light, NODE, may_change_cpus="any", workers_stay=why)
+    assert free.after.cpus_per_task < 8
+    told = decide(shape(8, 1), light, NODE, may_change_cpus="any", workers_stay=why, worlds=crowd)
+    assert (told.after, told.reason) == (shape(8, 1), why)
