@@ -4,7 +4,6 @@ The format of the Pollux artifact (Qiao et al., OSDI '21). GPUs and batch are th
 configuration; what a job could do at others is in its application's tables (applications.py).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,8 +48,3 @@ def _job(path: Path, line: int, row: dict[str, str]) -> WorkloadJob:
     if job.gpus < 1 or job.batch < 1 or not 0 <= job.arrival_s < float("inf"):
         raise InputError(str(path), "expected GPUs, batch above 0 and a time", line=line)
     return job
-
-
-def too_large(jobs: Sequence[WorkloadJob], gpus: int) -> list[WorkloadJob]:
-    """Jobs that ask for more GPUs than there are."""
-    return [job for job in jobs if job.gpus > gpus]

@@ -73,10 +73,6 @@ class Budgets:
             self._meters.hold(meter, adds * times, self._until[job], self.now_s, claim.usage_factor)
         return [*claim.running, *((~meter, adds) for meter, adds in claim.metered)]
 
-    def is_metered(self, job: int) -> bool:
-        """True if minutes of the job count against a limit of its own."""
-        return bool(self.claims[self.of[job]].minutes)
-
     def _used_up(self, test: MinutesTest) -> bool:
         return test.past and self._meters.used_s(test.meter, self.now_s) >= test.most_s
 
