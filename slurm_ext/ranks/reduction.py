@@ -56,6 +56,13 @@ class TwoLevelReduction:
             values if flat.data_ptr() == values.data_ptr() else values.copy_(flat.view_as(values))
         )
 
+    def shares(self, device: str) -> bool:
+        """True if neighbours add values of such a device ("cuda", "cpu") in memory that they share.
+
+        False before the first sum of such values, which makes that memory.
+        """
+        return self._shared.get(device) is not None
+
     def _memory_for(self, values: torch.Tensor) -> SharedMemory | None:
         """The neighbours' memory, large enough for the values; None where they cannot share any."""
         from slurm_ext.ranks.shared import MOST_BYTES, shared_memory

@@ -58,6 +58,11 @@ def interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
     return low, high
 
 
+def within(ends: tuple[float, float], seconds: float) -> float:
+    """The seconds, or the end of the range that they are beyond."""
+    return max(ends[0], min(ends[1], seconds))
+
+
 def repeats(
     seconds: float,
     *,

@@ -45,7 +45,7 @@ ROWS = (
     RowKind(
         "counters",
         "NVML's and GPM's counters against known loads",
-        90,
+        95,
         (
             Wanted("gpu_util_error_50", 0.05),
             Wanted("gpm_sm_active_error_50", 0.05),
@@ -57,7 +57,7 @@ ROWS = (
     RowKind(
         "mps",
         "the life of MPS by the hooks' own code, static partitions, protocol 3",
-        45,
+        50,
         (
             Wanted("ended", 1, at_most=False),
             Wanted("ended_by_force", 1, at_most=False),
@@ -69,7 +69,7 @@ ROWS = (
     RowKind(
         "pairs",
         "pairs in turns, under MPS and with limits: our bound against what happened",
-        110,
+        90,
         (
             Wanted("mps_bound_held_prior", 0.9, at_most=False),
             Wanted("mps_bound_held_completed", 0.9, at_most=False),
@@ -80,7 +80,7 @@ ROWS = (
     RowKind(
         "ranks",
         "ranks 1 to 4 on one GPU at busy shares of 43 to 95 %",
-        105,
+        80,
         (
             Wanted("gain_43_2", 1.58, at_most=False),
             Wanted("gain_held_43_2", 1.2, at_most=False),
@@ -91,7 +91,7 @@ ROWS = (
     RowKind(
         "probe",
         "the probe's cost with CUDA, its waits and steps against a synchronised truth",
-        55,
+        70,
         (
             Wanted("overhead", 0.01),
             Wanted("fed_wait_error_probe", 0.05),
@@ -101,7 +101,7 @@ ROWS = (
     RowKind(
         "frameworks",
         "the probe's figure of trainings by frameworks on the GPU, against their own count",
-        90,
+        80,
         (
             Wanted("told", 1, at_most=False),
             Wanted("within_5_percent", 1, at_most=False),
@@ -111,7 +111,7 @@ ROWS = (
     RowKind(
         "loader",
         "what workers bring to real JPEGs and a real model: fixed, told and tuned",
-        70,
+        110,
         (
             Wanted("tuned_of_best", 0.95, at_most=False),
             Wanted("directed_of_best", 0.95, at_most=False),
@@ -120,7 +120,7 @@ ROWS = (
     RowKind(
         "stalls",
         "a record's split of the step against torch's profiler",
-        40,
+        45,
         (
             Wanted("starved_data_error", 0.05),
             Wanted("fed_data_error", 0.05),
@@ -129,7 +129,7 @@ ROWS = (
     RowKind(
         "energy",
         "joules of a sample, by the energy counter and by power",
-        35,
+        45,
         (Wanted("counter_against_power_64", 0.05),),
     ),
 )

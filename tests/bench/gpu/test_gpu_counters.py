@@ -62,7 +62,8 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
         monkeypatch.setenv(name, text)
     library.load()
     monkeypatch.setattr(counters, "SETTLE_S", 0.02)
-    monkeypatch.setattr(counters, "SPAN_S", 0.5)
+    monkeypatch.setattr(counters, "SPAN_S", (0.5, 0.5))
+    monkeypatch.setattr(counters, "END_S", 0.0)
     return library
 
 
@@ -91,7 +92,9 @@ def test_an_honest_gpu_is_found_honest(
     assert found["job_memory_error"] == pytest.approx(0.0)
     assert found["idle_power"] == pytest.approx(300.0, rel=0.5)
     assert found["energy_against_power_90"] < 0.5
-    assert {"copy_rate", "pcie_error", "gpm_dram_active_copy"} <= found.keys()
+    assert {"copy_rate", "pcie_rate", "pcie_error", "gpm_dram_active_copy"} <= found.keys()
+    assert report.facts["PCIe by"] == "rates"
+    assert found["share_by_events_50"] == 0.5
     assert report.facts["other processes on the GPU"] == 0
 
 

@@ -77,6 +77,13 @@ def test_a_bound_that_does_not_hold_is_seen(
     assert report.figures()["turns_bound_held_prior"]["value"] == 0.0
 
 
+def test_loads_are_shorter_where_the_row_has_less_time() -> None:
+    """Every mode has its start and three repeats of fourteen loads; a load is 0.2 s at least."""
+    assert pairs._span_s(0.0) == 0.2
+    assert pairs._span_s(3 * (9.0 + 42 * 0.3)) == pytest.approx(0.3)
+    assert pairs._span_s(1000.0) == 0.4
+
+
 def test_loads_under_mps_have_a_jobs_environment(
     short_folder: Path, monkeypatch: pytest.MonkeyPatch, only_mps: None
 ) -> None:

@@ -22,7 +22,8 @@ def _perfect(
             own_s = kernel_s / number if held else kernel_s
             step_s = max(host_s + own_s, number * own_s)
             found = {"share": share, "held": held, "ranks": number, "steps": 10}
-            yield found | {"wall_s": 10 * step_s, "kernel_s": kernel_s, "host_s": host_s}
+            found |= {"wall_s": 10 * step_s, "kernel_s": kernel_s, "host_s": host_s}
+            yield found | {"reduction_s": 0.001 * number, "shared": number < 4}
 
 
 def test_gains_are_over_one_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,3 +38,6 @@ def test_gains_are_over_one_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert found["error_43_2"] == pytest.approx(0.57 + 0.43 * 1.43 - 1)  # a closed queue's
     assert (found["picked_95"], found["one_rank_again"]) == (1, 1.0)
     assert "ranks take turns" in report.absent["MPS"]
+    assert found["reduction_3"] == pytest.approx(0.003)
+    assert report.facts["gradients of 3 ranks"] == "shared memory, by a file of /dev/shm"
+    assert report.facts["gradients of 4 ranks"].startswith("gloo")

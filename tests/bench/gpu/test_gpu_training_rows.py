@@ -1,5 +1,6 @@
 """The rows of trainings, from clocks that are known: costs, errors, gains, splits, joules."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from contrib.bench.gpu.report import Report
 from contrib.bench.gpu.rows import energy, loader, probe, stalls
+from contrib.bench.gpu.trainings import Trained
 from tests.bench.gpu.gpu_here import UUID, here
 from tests.bench.gpu.known_training import KnownTraining
 from tests.nvml_standin import Gpu, StandIn
@@ -102,9 +104,31 @@ def test_shares_of_the_split_are_held_against_the_profilers(
     found, report = _measured(stalls, tmp_path, monkeypatch, SUMMARY=_summary(0.15))
     assert found["starved_preparation"] == pytest.approx(0.75)
     assert found["starved_data_split"] == found["starved_data_profiler"] == pytest.approx(0.75)
-    assert found["starved_data_error"] == found["starved_computing_error"] == pytest.approx(0.0)
-    assert found["fed_data_error"] == pytest.approx(0.75)
+    errors = (found["starved_data_error"], found["starved_computing_error"])
+    assert errors == pytest.approx((0.0, 0.0))
+    assert (found["fed_data_error"], found["fed_computing_error"]) == pytest.approx((0.75, 0.75))
+    assert found["fed_device_busy_profiler"] == pytest.approx(1.0)
     assert report.facts["starved: device's time by"] == "kernels"
+
+
+def test_a_device_that_idles_between_launches_is_no_error_of_the_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Launches and Python are a record's computing: kernels of half the step stand beside it."""
+
+    class Launching(KnownTraining):
+        SUMMARY = _summary(0.15)
+
+        def end(self) -> Trained:
+            one = super().end()
+            return replace(one, profile=one.profile and {**one.profile, "busy_s": 0.02})
+
+    monkeypatch.setattr(stalls, "Training", Launching)
+    report = Report()
+    stalls.measure(here(tmp_path), report)
+    found = {name: one["value"] for name, one in report.figures().items()}
+    assert found["starved_computing_error"] == pytest.approx(0.0)
+    assert found["starved_device_busy_profiler"] == pytest.approx(0.05)
 
 
 def test_joules_of_a_sample_are_the_counters(
@@ -118,7 +142,7 @@ def test_joules_of_a_sample_are_the_counters(
     library.say(Gpu(uuid=UUID, state="metered"))
     monkeypatch.setattr(energy, "SETTLE_S", 0.0)
     monkeypatch.setattr(energy, "STARTS_S", 0.0)
-    monkeypatch.setattr(energy, "SPAN_S", 0.5)
+    monkeypatch.setattr(energy, "SPAN_S", (0.5, 0.5))
     found, report = _measured(energy, tmp_path, monkeypatch)
     assert report.absent == {}
     assert found["rate_64"] == pytest.approx(64 / 0.05)

@@ -5,7 +5,8 @@
 A step of STEP_S has kernels for SHARE of it, alone; its gradients are reduced as the product's
 ranks reduce theirs. Rank 0 prints a line for each repeat, share and mode: {"share", "held",
 "ranks", "steps", "wall_s", "kernel_s", "host_s"}. `held`: the global batch is held, so that a
-rank's kernels are fewer.
+rank's kernels are fewer. Of several ranks, each line has the seconds of a `reduction` and whether
+it was in memory that the ranks share (`shared`: by CUDA's IPC on a GPU; else gloo's).
 """
 
 import json
@@ -26,6 +27,7 @@ STEP_S = 0.03
 GAPS = 6  # of a step, each followed by its part of the kernels
 GRADIENTS = 1 << 20
 TRIES = 20
+_START_SUMS = 3
 
 
 class Rank:
@@ -40,6 +42,7 @@ class Rank:
         self._gradients = torch.ones(GRADIENTS, device=device.name)
         self._two = TwoLevelReduction(self.ranks) if self.ranks > 1 else None
         self.kernel_s = self._agreed(self._alone_s())
+        self.reduction_s = self._reduced_s()
 
     def _kernel(self) -> None:
         torch.mm(self._square, self._square, out=self._product)
@@ -59,6 +62,18 @@ class Rank:
         self._device.synchronise()
         return self._device.between(first, last)
 
+    def _reduced_s(self) -> float:
+        """Seconds of a mean of the gradients; the first ones pay for the memory."""
+        if self._two is None:
+            return 0.0
+        for number in range(_START_SUMS + TRIES):
+            if number == _START_SUMS:
+                dist.barrier()
+                began = time.perf_counter()
+            self._two.mean_(self._gradients)
+        self._device.synchronise()
+        return (time.perf_counter() - began) / TRIES
+
     def _agreed(self, seconds: float) -> float:
         told = torch.tensor([seconds], dtype=torch.float64)
         dist.broadcast(told, 0)
@@ -77,7 +92,9 @@ class Rank:
         dist.barrier()
         wall_s = time.perf_counter() - began
         found = {"share": share, "held": held, "ranks": self.ranks, "steps": count}
-        return found | {"wall_s": wall_s, "kernel_s": whole * self.kernel_s, "host_s": host_s}
+        found |= {"wall_s": wall_s, "kernel_s": whole * self.kernel_s, "host_s": host_s}
+        shared = self._two is not None and self._two.shares(self._gradients.device.type)
+        return found | {"reduction_s": self.reduction_s, "shared": shared}
 
     def _step(self, kernels: int, host_s: float) -> None:
         done = 0

@@ -9,12 +9,14 @@ import time
 from contrib.bench.gpu.gauge import Gauge, Span
 from contrib.bench.gpu.here import Here
 from contrib.bench.gpu.loads import Done, Load, loads
-from contrib.bench.gpu.report import Report, repeats
+from contrib.bench.gpu.report import Report, repeats, within
 
 KINDS = ("compute", "small", "copy", "tensor", "upload")
 SHARES = (0.25, 0.5, 0.9)
 SETTLE_S = 1.2  # power is a mean over a second
-SPAN_S = 2.5
+SPAN_S = (1.0, 2.5)
+END_S = 0.5  # of a load beyond its span
+LEAST, SPANS = 2, 7  # repeats, and spans of each
 HOLD_MIB = 1024
 _GPM = ("sm_active", "tensor_active", "dram_active")
 
@@ -22,16 +24,18 @@ _GPM = ("sm_active", "tensor_active", "dram_active")
 def measure(here: Here, report: Report) -> None:
     """Each load in turn, as often as there is time."""
     here.needs_device()
+    span_s = within(SPAN_S, here.seconds / (LEAST * SPANS) - SETTLE_S - 2 * END_S)
     with Gauge(here.uuid) as gauge, loads(here, 2, KINDS, {}) as (one, other):
-        idle = gauge.over(SPAN_S)
+        idle = gauge.over(span_s)
         report.add("idle_power", idle.watts, "W")
         _others(report, idle, one, other)
-        for _ in repeats(here.seconds, least=2):
+        report.facts["PCIe by"] = _traffic(gauge)
+        for _ in repeats(here.seconds, least=LEAST):
             for share in SHARES:
-                _one_share(report, gauge, one, share)
-            _two(report, gauge, one, other)
+                _one_share(report, gauge, one, share, span_s)
+            _two(report, gauge, one, other, span_s)
             _memory(report, gauge, one)
-            _moved(report, gauge, one)
+            _moved(report, gauge, one, span_s)
 
 
 def _others(report: Report, idle: Span, *own: Load) -> None:
@@ -46,21 +50,28 @@ def _others(report: Report, idle: Span, *own: Load) -> None:
         report.lacks("energy", "the GPU has no energy meter (Volta and newer)")
 
 
-def _loaded(
-    gauge: Gauge, *each: tuple[Load, str, float], hold_mib: int = 0
-) -> tuple[Span, list[Done]]:
+def _traffic(gauge: Gauge) -> str:
+    """The way in which this GPU tells its traffic over PCIe."""
+    reading = gauge.reading()
+    if "pcie_rx_bytes" in reading:
+        return "counters"
+    return "rates" if "pcie_rx_kb_s" in reading else "nothing"
+
+
+def _loaded(gauge: Gauge, span_s: float, *each: tuple[Load, str, float]) -> tuple[Span, list[Done]]:
     """Counters while these loads run, (load, kind, share)."""
     for load, kind, share in each:
-        load.begin(kind, SETTLE_S + SPAN_S + 0.5, share, hold_mib)
+        load.begin(kind, SETTLE_S + span_s + END_S, share)
     time.sleep(SETTLE_S)
-    span = gauge.over(SPAN_S, *({load.pid} for load, _, _ in each))
+    span = gauge.over(span_s, *({load.pid} for load, _, _ in each))
     return span, [load.end() for load, _, _ in each]
 
 
-def _one_share(report: Report, gauge: Gauge, load: Load, share: float) -> None:
-    span, (done,) = _loaded(gauge, (load, "compute", share))
+def _one_share(report: Report, gauge: Gauge, load: Load, share: float, span_s: float) -> None:
+    span, (done,) = _loaded(gauge, span_s, (load, "compute", share))
     at = f"{100 * share:.0f}"
     report.add(f"share_{at}", done.share)
+    report.add(f"share_by_events_{at}", done.busy_s / done.wall_s)
     report.add(f"gpu_util_{at}", span.of("gpu_util"))
     report.add(f"gpu_util_error_{at}", _error(span.of("gpu_util"), done.share))
     report.add(f"gpm_sm_active_error_{at}", _error(span.of("gpu_sm_active"), done.share))
@@ -72,11 +83,11 @@ def _one_share(report: Report, gauge: Gauge, load: Load, share: float) -> None:
         report.add(f"energy_against_power_{at}", abs(span.watts / power - 1))
 
 
-def _two(report: Report, gauge: Gauge, one: Load, other: Load) -> None:
+def _two(report: Report, gauge: Gauge, one: Load, other: Load, span_s: float) -> None:
     """Two processes at once, which must not be counted as one."""
     if "attribution" in report.absent:
         return
-    span, done = _loaded(gauge, (one, "compute", 0.5), (other, "compute", 0.25))
+    span, done = _loaded(gauge, span_s, (one, "compute", 0.5), (other, "compute", 0.25))
     for part, each in enumerate(done):
         report.add("attribution_error", _error(span.of("gpu_job_util", part), each.share))
 
@@ -95,19 +106,18 @@ def _memory(report: Report, gauge: Gauge, load: Load) -> None:
         report.add("job_memory_error", abs((held[1] - held[0]) / (HOLD_MIB * 2**20) - 1))
 
 
-def _moved(report: Report, gauge: Gauge, load: Load) -> None:
+def _moved(report: Report, gauge: Gauge, load: Load, span_s: float) -> None:
     """Copies within the GPU, products of its tensor cores, and uploads over the bus."""
     for kind in ("copy", "tensor", "upload"):
-        before_s = time.monotonic()
-        span, (done,) = _loaded(gauge, (load, kind, 1.0))
-        took_s = time.monotonic() - before_s
+        span, (done,) = _loaded(gauge, span_s, (load, kind, 1.0))
         for name in _GPM:
             report.add(f"gpm_{name}_{kind}", span.of(f"gpu_{name}"))
         if kind != "tensor":
             report.add(f"{kind}_rate", done.gib / done.wall_s, "GiB/s")
         received = span.of("gpu_pcie_rx")
-        if kind == "upload" and took_s > 0 and received is not None and done.gib:
+        if kind == "upload" and span.seconds > 0 and received is not None and done.gib:
             rate = received / 2**30 / span.seconds
+            report.add("pcie_rate", rate, "GiB/s")
             report.add("pcie_error", abs(rate / (done.gib / done.wall_s) - 1))
 
 

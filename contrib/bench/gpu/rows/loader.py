@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from contrib.bench.gpu.here import Here
-from contrib.bench.gpu.report import Report, repeats
+from contrib.bench.gpu.report import Report, repeats, within
 from contrib.bench.gpu.trainings import Training
 
 WRITTEN = 1
@@ -22,7 +22,7 @@ def measure(here: Here, report: Report) -> None:
     """Fixed counts by turns, then the probe's two ways."""
     here.needs_device()
     counts = counts_of(len(os.sched_getaffinity(0)))
-    span_s = _within(SPAN_S, 0.4 * here.seconds / (LEAST * (len(counts) + 3)))
+    span_s = within(SPAN_S, 0.4 * here.seconds / (LEAST * (len(counts) + 3)))
     report.facts["worker counts"] = counts
     best = _fixed(here, report, counts, span_s)
     report.facts["best fixed count"] = best
@@ -34,10 +34,6 @@ def measure(here: Here, report: Report) -> None:
 def counts_of(cores: int) -> list[int]:
     """Doubling counts below this machine's cores, 32 at most, and all of its cores."""
     return sorted({WRITTEN, *(1 << power for power in range(6) if 1 << power < cores), cores})
-
-
-def _within(ends: tuple[float, float], value: float) -> float:
-    return max(ends[0], min(ends[1], value))
 
 
 def _fixed(here: Here, report: Report, counts: Sequence[int], span_s: float) -> int:
@@ -66,7 +62,7 @@ def _tuned(here: Here, report: Report, span_s: float) -> None:
     """One long run in which it settles, then runs of which each is a repeat."""
     with Training(here, {"DLQUEUE_AUTOTUNE": "1"}) as training:
         training.hear()
-        settling_s = _within(TUNING_S, 0.3 * here.seconds)
+        settling_s = within(TUNING_S, 0.2 * here.seconds)
         first = training.run(settling_s, "jpeg", WRITTEN)
         report.add("while_tuning", first.rate, "samples/s")
         for _ in range(LEAST + 1):

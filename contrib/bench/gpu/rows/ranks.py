@@ -43,6 +43,7 @@ def measure(here: Here, report: Report) -> None:
         for ranks in RANKS:
             for found in _launched(here, ranks, seconds, env):
                 _add(report, found, alone, profiles[found["share"]])
+            _reduction(here, report, found)
     for found in _launched(here, 1, seconds, {}):
         before = median(alone[found["share"], False])
         report.add("one_rank_again", _rate(found) / before)
@@ -93,6 +94,14 @@ def _rate(found: Mapping[str, Any]) -> float:
 
 def _profile(found: Mapping[str, Any]) -> Profile:
     return Profile(batch=BATCH, host_s=found["host_s"], kernel_s=found["kernel_s"])
+
+
+def _reduction(here: Here, report: Report, found: Mapping[str, Any]) -> None:
+    """The way that the ranks' gradients took, and how long one reduction of 4 MiB was."""
+    memory = "CUDA's IPC" if here.device == "cuda" else "a file of /dev/shm"
+    way = f"shared memory, by {memory}" if found["shared"] else "gloo: no memory could be shared"
+    report.facts[f"gradients of {found['ranks']} ranks"] = way
+    report.add(f"reduction_{found['ranks']}", found["reduction_s"], "s")
 
 
 def _add(report: Report, found: Mapping[str, Any], alone: Rates, profile: Profile) -> None:
