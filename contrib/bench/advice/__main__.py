@@ -23,7 +23,7 @@ from slurm_ext.core.advice.from_record import advice_of
 
 SEEDS = 10
 WANTED = 11  # of the twelve faults
-MIXED = 100  # trainings with several causes
+MIXED = 400  # trainings with several causes
 AS_GOOD = 0.8  # of them, at least
 
 
@@ -44,7 +44,7 @@ def result(args: argparse.Namespace) -> dict[str, Any]:
         ours[name] = [_said(one) for one in records]
         before[name] = [[one] if (one := said_before(r)) else [] for r in records]
     figures = {"seeds": seeds, "ours": scores(ours), "baselines": {"before": scores(before)}}
-    figures["mixed"] = mixed(MIXED // 5 if args.quick else MIXED)
+    figures["mixed"] = mixed(MIXED // 20 if args.quick else MIXED)
     if args.live:
         from contrib.bench.advice.live import live
 

@@ -20,16 +20,17 @@ FIRST = 1000  # seed: those below 60 were looked at while the rule was written
 WORTH = 0.10  # of the time: where the best remedy gains less, silence is right
 FALSE_GAIN = 0.03  # of the time: an advice that gains less gained nothing
 
-Remedy = Callable[[Job, int | None], Job]
+Remedy = Callable[[Job, int | None, int | None], Job]
+"""A training, the advice's value and the workers that it names beside it; the changed training."""
 
 
-def _workers(job: Job, value: int | None) -> Job:
+def _workers(job: Job, value: int | None, _: int | None) -> Job:
     return replace(job, workers=value or 2 * max(1, job.workers))
 
 
-def _cpus(job: Job, value: int | None) -> Job:
+def _cpus(job: Job, value: int | None, workers: int | None) -> Job:
     cores = float(value or 2 * job.cores)
-    return replace(job, cores=cores, workers=max(job.workers, int(cores)))
+    return replace(job, cores=cores, workers=max(job.workers, workers or int(cores)))
 
 
 REMEDIES: Mapping[str, Remedy] = MappingProxyType(
@@ -38,9 +39,9 @@ REMEDIES: Mapping[str, Remedy] = MappingProxyType(
         "more_workers": _workers,
         "more_workers_to_read": _workers,
         "more_cpus": _cpus,
-        "local_copy": lambda job, _: replace(job, disk=1e12),
-        "persistent_workers": lambda job, _: replace(job, persistent=True),
-        "deeper_prefetch": lambda job, value: replace(job, prefetch=value or 8),
+        "local_copy": lambda job, _, __: replace(job, disk=1e12),
+        "persistent_workers": lambda job, _, __: replace(job, persistent=True),
+        "deeper_prefetch": lambda job, value, _: replace(job, prefetch=value or 8),
     }
 )
 TRIED = (
@@ -103,24 +104,24 @@ def _case(rng: random.Random) -> dict[str, Any]:
     seen = record(one, rng)
     found = next(iter(advice_of(seen)), None)
     old = said_before(seen)
-    times = {key: seconds_each(REMEDIES[key[0]](one, key[1])) for key in TRIED}
+    times = {key: seconds_each(REMEDIES[key[0]](one, key[1], None)) for key in TRIED}
     now_s, best_s = seconds_each(one), min(times.values())
-    ours = (found["action"], found["value"]) if found else None
+    ours = (found["action"], found["value"], found["workers"]) if found else None
     ours_s = _after(one, now_s, ours)
     return {
         "worth": best_s < (1 - WORTH) * now_s,
         "now_s": now_s,
         "best_s": min(best_s, ours_s),
         "ours": ours_s if ours else None,
-        "before": _after(one, now_s, (old[1], None)) if old else None,
+        "before": _after(one, now_s, (old[1], None, None)) if old else None,
         "error": abs(found["share"] - (1 - ours_s / now_s)) if found else None,
     }
 
 
-def _after(one: Job, now_s: float, said: tuple[str, int | None] | None) -> float:
+def _after(one: Job, now_s: float, said: tuple[str, int | None, int | None] | None) -> float:
     """Seconds of a batch after following an advice; one that has no remedy here changes nothing."""
     remedy = REMEDIES.get(said[0]) if said else None
-    return seconds_each(remedy(one, said[1])) if remedy and said else now_s
+    return seconds_each(remedy(one, *said[1:])) if remedy and said else now_s
 
 
 def _score(cases: list[dict[str, Any]], who: str) -> dict[str, float]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-ALIKE = 0.9  # of the largest: removable seconds so near to each other are the same
+WORTH = 0.10  # of a step: fewer removable seconds are not worth a user's time
+ALIKE = 0.9  # of each other: steps that two advices leave so near to each other are the same
 
 
 class Cost(IntEnum):
@@ -29,14 +30,16 @@ class Advice:
     low_s: float | None = None  # its 90 % interval, where known
     high_s: float | None = None
     value: int | None = None  # of the option
+    workers: int | None = None  # to set beside `value`, where that alone would not do it
     option: str = ""  # to set, in the words of the program's framework
 
 
-def ordered(unordered: Iterable[Advice]) -> Iterator[Advice]:
-    """Largest removable seconds first; among those that are alike, the cheapest."""
+def ordered(unordered: Iterable[Advice], step_s: float) -> Iterator[Advice]:
+    """Largest removable seconds of a step first; among those that leave the same, the cheapest."""
     left = sorted(unordered, key=lambda advice: -advice.removable_s)
     while left:
-        alike = [advice for advice in left if advice.removable_s >= ALIKE * left[0].removable_s]
+        shortest_s = step_s - left[0].removable_s
+        alike = [one for one in left if ALIKE * (step_s - one.removable_s) <= shortest_s]
         first = min(alike, key=lambda advice: advice.cost)
         left.remove(first)
         yield first
@@ -58,4 +61,5 @@ def as_json(advice: Advice, *, steps: float | None = None) -> dict[str, Any]:
         "next": advice.next,
         "option": advice.option or None,
         "value": advice.value,
+        "workers": advice.workers,
     }

@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from slurm_ext.core.advice.advice import Advice, ordered
+from slurm_ext.core.advice.advice import WORTH, Advice, ordered
 from slurm_ext.core.advice.facts import TrainingFacts
 from slurm_ext.core.advice.loader import loader_advice
 from slurm_ext.core.advice.options import option_of
 from slurm_ext.core.advice.ranks import rank_advice
 
-WORTH = 0.10  # of a step: fewer removable seconds are not worth a user's time
 EXPOSED = 0.15  # of a step: the same of communication, which is measured less exactly
 BUSY = 0.60  # of an accelerator's time: below it a larger step costs nothing
 LEAST_S = 40.0  # of a training: a shorter one has shown its beginning alone
@@ -26,7 +25,7 @@ def first_advice(facts: TrainingFacts) -> list[Advice]:
         worth = [
             advice for advice in worth if not advice.action.startswith(("more_workers", "load_in"))
         ]
-    return [_complete(advice, facts) for advice in ordered(worth)]
+    return [_complete(advice, facts) for advice in ordered(worth, facts.step_s)]
 
 
 def _complete(advice: Advice, facts: TrainingFacts) -> Advice:

@@ -14,7 +14,7 @@ can advise this job on that. A wait beyond what mean costs explain comes in burs
 from collections.abc import Iterator
 from math import ceil, exp
 
-from slurm_ext.core.advice.advice import Advice, Cost
+from slurm_ext.core.advice.advice import WORTH, Advice, Cost
 from slurm_ext.core.advice.facts import TrainingFacts, WorkerFacts
 
 MOST_WORKERS = 64
@@ -24,6 +24,7 @@ SLOW_RATIO = 2.5  # of the 99th percentile of a batch's time to its median
 QUEUED = 0.25  # of a worker's time: from there on cores are what it waits for
 BLOCKED = 0.5  # of a worker's time alone: from there on storage is what it waits for
 LEAST_READ = 512  # bytes for a sample: the probe's own looking reads some, a sample has more
+_LOADS_ITSELF = "the accelerator waits whenever it loads"
 SMALL = 64 * 1024  # bytes of a sample: what file systems treat as a small file; latency is its time
 
 
@@ -37,10 +38,11 @@ def loader_advice(facts: TrainingFacts) -> Iterator[Advice]:
         return
     short_s = min(facts.wait_s, max(0.0, _interval_s(facts, loader) - facts.loop_s))
     cores_s = min(short_s, max(0.0, cores_interval_s(facts, loader) - facts.loop_s))
-    yield from _cores(facts, loader, cores_s)
     burst_s = _burst_s(facts, loader, short_s)
+    supply_s = short_s - cores_s
+    yield from _cores(facts, loader, cores_s, supply_s + burst_s)
     if short_s > 0:  # while workers do not keep up, what is made ahead is soon used up
-        yield from _supply(facts, loader, short_s - cores_s, burst_s)
+        yield from _supply(facts, loader, supply_s, burst_s)
     elif burst_s > 0:
         yield _bursts(burst_s)
 
@@ -59,10 +61,15 @@ def _interval_s(facts: TrainingFacts, loader: WorkerFacts) -> float:
 
 def needed_workers(facts: TrainingFacts, loader: WorkerFacts) -> int:
     """Workers that keep up with the loop, as far as the cores let them."""
-    target_s = max(HEADROOM * facts.loop_s, cores_interval_s(facts, loader))
-    enough = ceil(loader.alone_s / target_s) if target_s > 0 else MOST_WORKERS
-    enough *= TAILS if has_slow_samples(loader) else 1
+    enough = _enough(facts, loader, cores_interval_s(facts, loader))
     return min(MOST_WORKERS, max(loader.workers + 1, enough))
+
+
+def _enough(facts: TrainingFacts, loader: WorkerFacts, cores_s: float) -> int:
+    """Workers that keep up with the loop on cores that have a batch ready every `cores_s`."""
+    target_s = max(HEADROOM * facts.loop_s, cores_s)
+    enough = ceil(loader.alone_s / target_s) if target_s > 0 else MOST_WORKERS
+    return min(MOST_WORKERS, enough * (TAILS if has_slow_samples(loader) else 1))
 
 
 def _start(facts: TrainingFacts, loader: WorkerFacts) -> Iterator[Advice]:
@@ -77,35 +84,50 @@ def _start(facts: TrainingFacts, loader: WorkerFacts) -> Iterator[Advice]:
     )
 
 
-def _cores(facts: TrainingFacts, loader: WorkerFacts, removable_s: float) -> Iterator[Advice]:
-    """More CPUs where all of them work; cheaper samples where there are no more."""
-    if removable_s <= 0:
-        return
-    low_s, high_s = _interval(facts, removable_s)
+def _cores(
+    facts: TrainingFacts, loader: WorkerFacts, cores_s: float, supply_s: float
+) -> Iterator[Advice]:
+    """More CPUs where all of them work; cheaper samples where there are no more.
+
+    Where workers are short, too, they come with the CPUs: either alone leaves the step waiting.
+    """
     if facts.most_cores:
-        yield Advice(
-            word="data",
-            action="cheaper_samples",
-            next="cheaper samples, prepared once: every CPU there is works on them",
-            cost=Cost.CODE,
-            removable_s=removable_s,
-            low_s=low_s,
-            high_s=high_s,
-        )
+        if cores_s > 0:
+            yield _cheaper_samples(facts, cores_s)
         return
-    busy_s = loader.cpu_s + facts.main_cpu_s
-    cpus = max(ceil(facts.cores) + 1, ceil(busy_s / max(HEADROOM * facts.loop_s, 1e-9)))
-    enough = ceil(loader.alone_s / max(HEADROOM * facts.loop_s, 1e-9))
-    with_workers = f", and {enough} workers" if loader.workers < enough <= MOST_WORKERS else ""
+    target_s = max(HEADROOM * facts.loop_s, 1e-9)
+    cpus = max(ceil(facts.cores) + 1, ceil((loader.cpu_s + facts.main_cpu_s) / target_s))
+    enough = _enough(facts, loader, 0.0)
+    both = loader.workers < enough and not loader.stays and "workers" in _remedy(facts, loader)[1]
+    if cores_s <= 0 or cores_s < WORTH * (facts.loop_s if both else facts.step_s):
+        return
+    removable_s = cores_s + (supply_s if both else 0.0)
+    why = "its workers wait for them" if loader.workers else _LOADS_ITSELF
+    low_s, high_s = _interval(facts, removable_s)
     yield Advice(
         word="cores",
         action="more_cpus",
-        next=f"more CPUs{with_workers}: its workers wait for them",
+        next=f"more CPUs{f', and {enough} workers' if both else ''}: {why}",
         cost=Cost.RESOURCE,
         removable_s=removable_s,
         low_s=low_s,
         high_s=high_s,
         value=min(cpus, 8 * ceil(facts.cores)),
+        workers=enough if both else None,
+    )
+
+
+def _cheaper_samples(facts: TrainingFacts, removable_s: float) -> Advice:
+    """Less work for the CPUs, as there are no more of them."""
+    low_s, high_s = _interval(facts, removable_s)
+    return Advice(
+        word="data",
+        action="cheaper_samples",
+        next="cheaper samples, prepared once: every CPU there is works on them",
+        cost=Cost.CODE,
+        removable_s=removable_s,
+        low_s=low_s,
+        high_s=high_s,
     )
 
 
@@ -134,7 +156,7 @@ def _supply(
 def _remedy(facts: TrainingFacts, loader: WorkerFacts) -> tuple[str, str, str, Cost]:
     """Word, action, clause and cost of what a lack of deliveries calls for."""
     if loader.workers == 0:
-        clause = "load in workers: the accelerator waits whenever it loads"
+        clause = f"load in workers: {_LOADS_ITSELF}"
         return "data", "load_in_workers", clause, Cost.SETTING
     if _is_bandwidth(loader):
         clause = "a copy of its data on the node, or a cache: more readers do not help"

@@ -82,8 +82,15 @@ def option_of(advice: Advice, frameworks: Sequence[str] = ()) -> str:
     """The option to set; empty where no single one follows the advice."""
     if advice.option:
         return advice.option
-    forms = OPTIONS.get(_SAME.get(advice.action, advice.action))
-    if forms is None or (advice.value is None and "{value}" in forms[""]):
+    options = [_form(_SAME.get(advice.action, advice.action), advice.value, frameworks)]
+    if advice.workers is not None:
+        options.append(_form("num_workers", advice.workers, frameworks))
+    return ", and ".join(option for option in options if option)
+
+
+def _form(name: str, value: int | None, frameworks: Sequence[str]) -> str:
+    forms = OPTIONS.get(name)
+    if forms is None or (value is None and "{value}" in forms[""]):
         return ""
-    own = forms[""].format(value=advice.value)
-    return forms.get(framework_of(frameworks), forms[""]).format(value=advice.value, own=own)
+    own = forms[""].format(value=value)
+    return forms.get(framework_of(frameworks), forms[""]).format(value=value, own=own)

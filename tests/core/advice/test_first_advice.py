@@ -45,6 +45,25 @@ def test_workers_that_fill_their_cores_need_more_of_them() -> None:
     assert actions(replace(full, most_cores=True)) == ["cheaper_samples"]
 
 
+def test_workers_and_cores_that_are_both_short_are_told_together() -> None:
+    """Either alone leaves the step waiting: one advice has both, with what both remove."""
+    alone = replace(SLOW, step_s=0.12, wait_s=0.1, cores=1.0)
+    loads = replace(alone, loader=WorkerFacts(workers=0, wall_s=0.1, cpu_s=0.1))
+    first, second = first_advice(loads)
+    assert (first.action, first.value, first.workers) == ("more_cpus", 7, 7)
+    assert first.removable_s == pytest.approx(0.1)
+    assert first.option == "sbatch --cpus-per-task=7, and DataLoader(num_workers=7)"
+    assert (second.action, second.removable_s) == ("load_in_workers", pytest.approx(0.02))
+
+
+def test_workers_that_stay_leave_cores_alone_to_be_told() -> None:
+    """Where their number was searched for, an advice on CPUs names none."""
+    full = replace(SLOW, cores=1.0, loader=WorkerFacts(workers=1, wall_s=0.05, cpu_s=0.05))
+    tuned = WorkerFacts(workers=1, wall_s=0.05, cpu_s=0.05, stays=True)
+    assert first_advice(full)[0].workers is not None
+    assert [one.workers for one in first_advice(replace(full, loader=tuned))] == [None]
+
+
 def test_other_jobs_on_its_cores_are_no_fault_of_its_own() -> None:
     """A wait for cores that its own processes do not fill is not advised on."""
     assert loading(wall_s=0.1, cpu_s=0.01, queued_s=0.085) == []
@@ -138,8 +157,13 @@ def test_nothing_is_said_below_the_floors() -> None:
     assert actions(replace(SLOW, measured_s=LEAST_S - 1)) == []
 
 
+def actions_of(some: list[Advice], step_s: float) -> list[str]:
+    """Actions in their order, of a step of so many seconds."""
+    return [one.action for one in ordered(some, step_s)]
+
+
 def test_seconds_come_before_cost_and_cost_before_nothing() -> None:
-    """What removes nearly the same is ordered by what it costs the user."""
+    """What leaves nearly the same step is ordered by what it costs the user."""
     some = [
         Advice(word="data", action=name, next="", cost=cost, removable_s=seconds)
         for name, cost, seconds in (
@@ -149,7 +173,10 @@ def test_seconds_come_before_cost_and_cost_before_nothing() -> None:
             ("small", Cost.SETTING, 0.5),
         )
     ]
-    assert [one.action for one in ordered(some)] == ["setting", "resource", "code", "small"]
+    assert actions_of(some, 2.0) == ["setting", "resource", "code", "small"]
+    assert actions_of(some, 1.05) == ["code", "setting", "resource", "small"], (
+        "1.05: 20 times faster"
+    )
 
 
 def test_an_interval_holds_what_it_is_about() -> None:
