@@ -53,7 +53,8 @@ def test_workers_and_cores_that_are_both_short_are_told_together() -> None:
     assert (first.action, first.value, first.workers) == ("more_cpus", 7, 7)
     assert first.removable_s == pytest.approx(0.1)
     assert first.option == "sbatch --cpus-per-task=7, and DataLoader(num_workers=7)"
-    assert (second.action, second.removable_s) == ("load_in_workers", pytest.approx(0.02))
+    assert second.action == "load_in_workers"
+    assert second.removable_s == pytest.approx(0.02)
 
 
 def test_workers_that_stay_leave_cores_alone_to_be_told() -> None:
