@@ -269,4 +269,6 @@ class Session:
             self.safely(self.writer.write, True)
             for meter in self.meters.all:
                 meter.forget_workers()
+            for iterator in list(self.gates.iterators):
+                gated.end_deaf(iterator)
             kill_all()

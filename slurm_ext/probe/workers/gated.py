@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from typing import Any, Iterator
 
 from .gate import Gate, OpenWorkers
+from .signals import leave_to_the_training
 
 _CHECK_S = 5.0  # torch's MP_STATUS_CHECK_INTERVAL: then it looks for dead workers
 
@@ -41,6 +43,11 @@ def gated_kind(base: Any) -> Any:
             """As torch's, but a lent worker that is silent makes way for another."""
             return self._dlqueue_open.receive(self, super()._try_get_data, timeout)
 
+        def _shutdown_workers(self) -> None:
+            """As torch's, which waits, and sends a SIGTERM; who ignores that is killed."""
+            super()._shutdown_workers()
+            end_deaf(self)
+
         def _dlqueue_may_send(self, prefetch: int) -> bool:
             self._worker_queue_idx_cycle, window = self._dlqueue_turn(prefetch)
             if window > prefetch * self._num_workers:
@@ -55,6 +62,18 @@ def gated_kind(base: Any) -> Any:
     Gated.__name__, Gated.__qualname__ = base.__name__, base.__qualname__
     Gated.__module__ = base.__module__
     return Gated
+
+
+def end_deaf(iterator: Any) -> None:
+    """Kill workers that the program did not ask for: they ignore a SIGTERM that it handles.
+
+    One that hangs in a fetch would hold the program's exit, where multiprocessing waits for all.
+    """
+    if getattr(iterator, "_worker_init_fn", None) is leave_to_the_training:
+        for worker in getattr(iterator, "_workers", ()):
+            # A fork of the program has a copy of the iterator, and no such children.
+            if getattr(worker, "_parent_pid", None) == os.getpid() and worker.is_alive():
+                worker.kill()
 
 
 def _own_folder() -> None:
