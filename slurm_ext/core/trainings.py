@@ -3,8 +3,9 @@
 Pure. The rate that people see and that predictions are held against is the whole job's: samples of
 all processes that train together, over their training's wall time; what several ranks read together
 (same_batches.py) counts once. That time is of the whole run: first epoch, every pass over the
-training data, every start of its workers, and gathering the data of the next pass. Validations and
-what else lies between two passes are not in it. The steady rate beside it (loader_run.py) is one
+training data, every start of its workers, gathering the data of the next pass, and what the loop
+computes between two passes without a validation there. Validations, and waiting for a disk or a
+user between two passes, are not in it. The steady rate beside it (loader_run.py) is one
 process's in its later epochs, once its workers run: the model's unit. `outcomes` (store/schema.py)
 and advisor/evidence/whole_run.py compare one process's share of the whole rate.
 """

@@ -17,6 +17,7 @@ from .faults import Faults
 from .gates import Gates
 from .lazy_workers import LazyWorkers
 from .lending.lent_worker import kill_all
+from .passes.gathering import Evaluations
 from .passes.loader_meter import LoaderMeter
 from .passes.meters import Meters
 from .passes.one_pass import NEVER, Pass
@@ -99,12 +100,12 @@ class Session:
         return current
 
     def _gather(self, current: Pass, iterator: Any) -> None:
-        """Count the time before the pass in which its data was made."""
+        """Count the time before the pass that is the training's."""
         steps, meter = self.turns.steps, current.meter
-        began = current.began - meter.starts.latest_s
         asked = None if steps.idle() else self.turns.latest_here()
+        now = Evaluations(steps.aside_s, steps.evaluated_at)
         current.gathered_s = meter.gathering.before(
-            current, iterator._dataset, began, asked, steps.aside_s
+            current, iterator._dataset, meter.starts.latest_s, asked, now
         )
 
     def _open(self, loader: Any, iterator: Any, current: Pass, gate: Gate) -> None:

@@ -55,8 +55,9 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
     passed over before its first step), each: epochs, samples (0, with batches: nobody
     knows how many each has, its parts differ in length), batches, steps (of the optimisers,
     done with its batches: none in a validation); shared_steps: those that took another loader's
-    batch, too (zipped ones); wall_s = wait_s (in next()) + step_s (between them); gathered_s:
-    before it, between two passes, where the second one's data is new (passes/gathering.py);
+    batch, too (zipped ones; a loader's with itself count once); wall_s = wait_s (in next()) +
+    step_s (between them); gathered_s: before it, between two passes, where the second one's data
+    is made, or the loop computes and evaluates nothing (passes/gathering.py);
     first_wait_s: of wait_s, for each pass's first batch; workers: mean number at work; lent_s:
     wall_s in a phase with lent ones among them (workers/lent.py), which stands before the same
     phase without them, else 0;

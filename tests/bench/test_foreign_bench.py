@@ -58,6 +58,13 @@ def test_a_right_figure_has_no_reason() -> None:
     assert row["error"] == pytest.approx(-0.01, abs=0.001)
 
 
+def test_trainings_in_turn_are_compared_with_the_clock_around_all_of_them() -> None:
+    """One of 1,600 samples in 10 s, one of 800 in 10 s: each is told, the program has one clock."""
+    run = ran(loader(1600, 10.0, model=1), loader(800, 10.0, model=2), samples=2400, seconds=20.0)
+    row = judged(PROGRAMS[0], run, run, run)
+    assert (row["figure"], row["truth"]) == (120.0, 120.0)
+
+
 def test_each_fault_is_a_reason() -> None:
     """A figure that is off, other results, another exit status, a new word on stderr."""
     good = ran(loader(1600, 10.0))

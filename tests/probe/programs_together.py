@@ -107,6 +107,64 @@ def played(told: str) -> None:
     tell(told, samples, time.perf_counter() - began - paused_s)
 
 
+def closed(told: str) -> None:
+    """Each epoch ends with the loop's own computing, a validation that computes, and a pause."""
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    data, samples, trained_s = Numbers(sample, 128), 0, 0.0
+    for epoch in range(8):
+        began = time.perf_counter()
+        for batch in DataLoader(data, batch_size=8):
+            model(batch).sum().backward()
+            optimizer.step()
+            time.sleep(STEP_S)
+            samples += len(batch)
+        evaluates = epoch in (2, 5)
+        compute(0 if evaluates or epoch == 7 else 10 * STEP_S)
+        trained_s += time.perf_counter() - began
+        model.train(not evaluates)
+        compute(10 * STEP_S if evaluates else 0)
+        model.train()
+        time.sleep(5 * STEP_S)
+    tell(told, samples, trained_s)
+
+
+def compute(seconds: float) -> None:
+    ends = time.process_time() + seconds
+    while time.process_time() < ends:
+        pass
+
+
+def grown(told: str) -> None:
+    """The loop sets the size of its next batches."""
+    loader: Any = DataLoader(Numbers(sample, 480), batch_size=8)
+
+    def grow(steps: int) -> None:
+        loader.batch_sampler.batch_size = 8 + steps // 8
+
+    step_by_step(told, loader, grow)
+
+
+def paired(told: str) -> None:
+    """Each batch is mixed with another one of the same loader's."""
+    loader: Any = DataLoader(Numbers(sample, 240), batch_size=8, shuffle=True)
+    step_by_step(told, loader, lambda _: None, pairs=True)
+
+
+def step_by_step(told: str, loader: Any, after: Any, pairs: bool = False) -> None:
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    samples, steps, began = 0, 0, time.perf_counter()
+    for _ in range(3):
+        for batch, *_more in zip(*[loader] * (1 + pairs), strict=True):
+            model(batch).sum().backward()
+            optimizer.step()
+            time.sleep(STEP_S)
+            samples, steps = samples + len(batch), steps + 1
+            after(steps)
+    tell(told, samples, time.perf_counter() - began)
+
+
 def replicas(told: str) -> None:
     """Averaged by DDP; both ranks draw the same samples."""
     _two_ranks(_replica, told)

@@ -1,4 +1,4 @@
-"""Time before a pass that counts as the training's: its data was made in it."""
+"""Time before a pass that is the training's: its data was made in it, or the loop computed."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch.utils.data import Subset, TensorDataset
 
-from slurm_ext.probe.passes.gathering import Gathering
+from slurm_ext.probe.passes.gathering import Evaluations, Gathering
 from tests.probe.loader_frame import Numbers
 
 TENSOR = torch.zeros(8, 4)
+NONE = Evaluations(0.0, 0.0)
 
 
 def data() -> Any:
@@ -18,27 +19,34 @@ def data() -> Any:
     return Numbers(lambda _: 0, 8)
 
 
-def one_pass(**more: Any) -> Any:
-    """A pass that ended at 10 s, with steps."""
+def one_pass(worked_s: float = 0.0, **more: Any) -> Any:
+    """A pass that began at 16 s or ended at 10 s, with steps."""
     numbers = {"steps": 4, "ended_at": 10.0, "stepped_at": 9.5, "last": 0.0, "aside_s": 0.0}
-    return SimpleNamespace(**{**numbers, **more})
+    own = {"began": 16.0, "worked_since": lambda _: worked_s}
+    return SimpleNamespace(**{**numbers, **own, **more})
 
 
-def gathered(first: Any, second: Any, aside_s: float = 0.0, **former: Any) -> float:
-    """Seconds before a pass over the second data that begins at 15 s, after one over the first."""
-    gathering, before = Gathering(), one_pass(**former)
-    assert gathering.before(before, first, 1.0, None, 0.0) == 0
-    return gathering.before(one_pass(), second, 15.0, before, aside_s)
+def before(
+    first: Any,
+    second: Any,
+    evaluations: Evaluations = NONE,
+    worked_s: float = 0.0,
+    **former: Any,
+) -> float:
+    """Seconds before a pass over the second data, whose start took one, after the first's."""
+    gathering, ended = Gathering(), one_pass(**former)
+    assert gathering.before(ended, first, 0.0, None, NONE) == 0
+    return gathering.before(one_pass(worked_s), second, 1.0, ended, evaluations)
 
 
 def test_new_data_was_made_before_its_pass() -> None:
     """From the former pass's end, or its last step, validations left out."""
-    assert gathered(data(), data()) == 5
-    assert gathered(data(), data(), stepped_at=12.0) == 3
-    assert gathered(data(), data(), aside_s=2.0) == 3
-    assert gathered(data(), data(), aside_s=9.0) == 0
-    assert gathered(data(), data(), ended_at=0.0, stepped_at=0.0, last=11.0) == 4
-    assert gathered(TensorDataset(TENSOR), TensorDataset(TENSOR.clone())) == 5
+    assert before(data(), data()) == 5
+    assert before(data(), data(), stepped_at=12.0) == 3
+    assert before(data(), data(), Evaluations(2.0, 11.0)) == 3
+    assert before(data(), data(), Evaluations(9.0, 11.0)) == 0
+    assert before(data(), data(), ended_at=0.0, stepped_at=0.0, last=11.0) == 4
+    assert before(TensorDataset(TENSOR), TensorDataset(TENSOR.clone())) == 5
 
 
 SAME = data()
@@ -54,15 +62,23 @@ SAME = data()
     ],
     ids=lambda one: type(one).__name__,
 )
-def test_other_parts_of_the_same_data_were_not_made(first: Any, second: Any) -> None:
-    """Between two passes over them lies a validation, or a saving; nobody knows of lists."""
-    assert gathered(first, second) == 0
+def test_over_the_same_data_only_computing_counts(first: Any, second: Any) -> None:
+    """Less what the pass's start took, and at most the time between; nobody knows of lists."""
+    assert before(first, second) == 0
+    assert before(first, second, worked_s=3.5) == 2.5
+    assert before(first, second, worked_s=60.0) == 5
+    assert before(first, second, Evaluations(0.0, 9.0), worked_s=3.5) == 2.5
+
+
+def test_a_validation_between_two_passes_is_none_of_the_training() -> None:
+    """Nor is what else was computed in that time: nobody can part the two."""
+    assert before(SAME, SAME, Evaluations(0.0, 11.0), worked_s=3.5) == 0
+    assert before(SAME, SAME, Evaluations(2.0, 11.0), worked_s=3.5) == 0
 
 
 def test_only_a_training_gathers() -> None:
     """After a pass without steps, or another loader's batches."""
-    assert gathered(data(), data(), steps=0) == 0
+    assert before(data(), data(), steps=0) == 0
     gathering, former = Gathering(), one_pass()
-    first, second = data(), data()
-    gathering.before(former, first, 1.0, None, 0.0)
-    assert gathering.before(one_pass(), second, 15.0, one_pass(), 0.0) == 0
+    gathering.before(former, data(), 0.0, None, NONE)
+    assert gathering.before(one_pass(), data(), 1.0, one_pass(), NONE) == 0

@@ -211,6 +211,7 @@ def one_pass() -> Any:
     """A pass that has handed a batch."""
     counts = {"steps": 0, "shared_steps": 0, "elsewhere": False, "over": False}
     passed = SimpleNamespace(last=1.0, left=None, moved=[], note_first=lambda _: None, **counts)
+    passed.meter = object()  # of a loader that has no other pass
     passed.apart = lambda seconds, _: passed.moved.append(seconds)
     return passed
 

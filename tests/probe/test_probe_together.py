@@ -135,6 +135,29 @@ def test_gathering_the_next_data_is_in_the_rate_that_is_told(
     assert done.run.samples_per_s > 1.3 * done.rate()
 
 
+def test_what_each_epoch_ends_with_is_in_the_rate_that_is_told(
+    environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """The loop's own computing is; validations, which compute too, and pauses are not."""
+    done = trained(environment, python, tmp_path, *TOGETHER, "closed")
+    (loader,) = done.summaries[0]["loaders"]
+    assert sum(phase["gathered_s"] for phase in loader["phases"]) > 5 * 0.08
+    assert done.trainings[0].samples_per_s == pytest.approx(done.rate(), rel=NEAR)
+
+
+@pytest.mark.parametrize("program", ["grown", "paired"])
+def test_samples_are_those_that_steps_were_made_with(
+    environment: Environment, python: Python, tmp_path: Path, program: str
+) -> None:
+    """Of batches that grow within the epoch, and of a loader that is zipped with itself, once."""
+    done = trained(environment, python, tmp_path, *TOGETHER, program)
+    (loader,) = done.summaries[0]["loaders"]
+    phases = loader["phases"]
+    assert sum(phase["samples"] for phase in phases) == done.told[0][0]
+    assert [phase["steps"] for phase in phases] == [phase["batches"] for phase in phases]
+    assert done.trainings[0].samples_per_s == pytest.approx(done.rate(), rel=NEAR)
+
+
 def test_starting_workers_is_in_the_rate_that_is_told(
     environment: Environment, python: Python, tmp_path: Path
 ) -> None:

@@ -4,7 +4,9 @@ from typing import Any
 
 from contrib.bench.foreign.program import Program
 from contrib.bench.foreign.runs import Ran
+from slurm_ext.core.findings.strands import total
 from slurm_ext.core.loader_run import loader_run
+from slurm_ext.core.trainings import trainings
 
 NEAR = 0.05
 NO_STEP = "no step that dlqueue knows"
@@ -14,12 +16,23 @@ def figure(run: Ran) -> tuple[str, float] | None:
     """`samples` or `steps`, and how many a second the job made; None: the probe has neither."""
     found = loader_run(_record(run))
     if found is not None:
-        return "samples", found.whole_samples_per_s or _whole(run)
+        return "samples", _in_turn(run) or found.whole_samples_per_s or _whole(run)
     clocks = [one["optimizer"] for one in run.summaries if one.get("optimizer")]
     best = max(clocks, key=lambda clock: int(clock["steps"]), default=None)
     if best is None or best["steps"] < 2 or not best["wall_s"]:
         return None
     return "steps", (best["steps"] - 1) / best["wall_s"]
+
+
+def _in_turn(run: Ran) -> float | None:
+    """Rate of all trainings that one process made one after the other; None: of only one."""
+    found = list(trainings(run.summaries)) if len(run.summaries) == 1 else []
+    read = [[loader for _, loader in (*one.members, *one.others)] for one in found]
+    samples = [sum(total(loader, "samples") for loader in loaders) for loaders in read]
+    rates = [one.samples_per_s for one in found]
+    if len(found) < 2 or None in rates:
+        return None
+    return sum(samples) / sum(n / rate for n, rate in zip(samples, rates, strict=True) if rate)
 
 
 def _whole(run: Ran) -> float:

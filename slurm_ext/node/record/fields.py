@@ -255,7 +255,7 @@ PHASE = (
     number("steps", "", "Steps of the optimisers with these batches."),
     number("shared_steps", "", "Those of them that took another loader's batch, too."),
     number("wall_s", "s", "Wall time of the loop."),
-    number("gathered_s", "s", "Before passes over new data, for making it; not in wall_s."),
+    number("gathered_s", "s", "Before passes, for making their data or computing; not in wall_s."),
     number("wait_s", "s", "Part of it that waited for data."),
     number("step_s", "s", "Part of it between two batches."),
     number("workers", "", "Mean workers.", required=True),

@@ -38,6 +38,7 @@ class StepClock:
         self._aside_at = 0  # steps when the latest ended
         # Since when, at which steps, and with how much CPU of the process.
         self._evaluating: tuple[float, int, float] | None = None
+        self.evaluated_at = 0.0  # when a module was put into that mode
 
     def count(self, optimiser: Any, now: float) -> int | None:
         """One step was done; return the number of its model, None where there are too many."""
@@ -70,6 +71,7 @@ class StepClock:
         Return the seconds of one that ended by this, and those of the CPU.
         """
         if not trains:
+            self.evaluated_at = now
             if self._evaluating is None or self._evaluating[1] != self._made:
                 self._evaluating = now, self._made, time.process_time()
             return _NONE

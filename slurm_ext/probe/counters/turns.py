@@ -106,6 +106,8 @@ class Turn:
         if not lately:
             return False
         models, self._models = self._models, set()
+        if self._beside:
+            _note_twins([*self._beside, self._latest])
         for one in (self._latest, *self._beside):
             if one is not None:
                 if self._turns.on_steps is not None:
@@ -122,6 +124,17 @@ class Turn:
         self._credited += lately
         self._elsewhere = self._asked = False
         return True
+
+
+def _note_twins(passes: list[Any]) -> None:
+    """Of passes over one loader that hand batches for the same steps, again, one counts: the first.
+
+    The time between two of its batches is also that of the others.
+    """
+    first: dict[Any, Any] = {}
+    for one in passes:
+        if one is not None and one.shared_steps and not one.over:
+            one.twin = first.setdefault(one.meter, one) is not one
 
 
 class Turns:

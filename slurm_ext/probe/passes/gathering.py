@@ -1,19 +1,28 @@
-"""Time between two passes in which the data of the next one was made: a part of the training.
+"""Time between two passes that is a part of the training.
 
 A loop that plays, samples or lists files between short passes trains on other data each time, and
-its user waits for that as for the steps. Between passes over the same data lie validations and
-savings, which are not the training's.
+its user waits for that as for the steps. Between passes over the same data lies what each epoch
+ends with: its user waits for it, too, as long as it computes and evaluates nothing (collects
+garbage, adds up losses, moves a schedule). Validations, waiting for a disk or for a user are not
+the training's.
 """
 
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 if TYPE_CHECKING:
     from .one_pass import Pass
 
 _MOST_WRAPPED = 8
+
+
+class Evaluations(NamedTuple):
+    """Validations so far: seconds of those that are left out, and when the latest one began."""
+
+    aside_s: float
+    latest: float
 
 
 class Gathering:
@@ -23,19 +32,26 @@ class Gathering:
         self._data: Callable[[], Any] | None = None
         self._latest: Pass | None = None
 
-    def before(self, current: Pass, data: Any, began: float, asked: Any, aside_s: float) -> float:
-        """Seconds for which the data of the pass that begins was made; 0 where it is as before.
+    def before(
+        self, current: Pass, data: Any, start_s: float, asked: Any, evaluations: Evaluations
+    ) -> float:
+        """Seconds before the pass that begins, and before its start, which are the training's.
 
         `asked`: the pass that handed this thread's latest batch; another one's batches are not of
-        this training. `aside_s`: validations so far, which are no part of it either.
+        this training.
         """
         former, self._latest = self._latest, current
-        own, current.aside_s = _origin(data), aside_s
+        own, current.aside_s = _origin(data), evaluations.aside_s
         same, self._data = self._data is None or self._data() is own, _kept(own)
-        if former is None or former is not asked or same or not former.steps:
+        if former is None or former is not asked or not former.steps:
             return 0.0
         ended_at = max(former.ended_at, former.stepped_at, former.last)
-        return max(0.0, began - ended_at - (aside_s - former.aside_s))
+        aside_s = evaluations.aside_s - former.aside_s
+        between_s = max(0.0, current.began - start_s - ended_at - aside_s)
+        if not same:
+            return between_s
+        worked_s = max(0.0, current.worked_since(former) - start_s)
+        return min(between_s, worked_s) if evaluations.latest <= ended_at else 0.0
 
 
 def _origin(data: Any) -> Any:

@@ -30,6 +30,8 @@ _OF_THE_LOADER = (
     "kept",
     "_trusted",
 )
+_LAST = 2  # batches that may be short
+_APART = 0.02  # of the samples; fetches that go by untimed are counted like those beside them
 
 
 class LoaderMeter:
@@ -77,11 +79,13 @@ class LoaderMeter:
     def samples(self, batches: int, fetched: tuple[float, ...]) -> int:
         """Samples in so many batches: exact where batches are whole, else by what was fetched.
 
-        A loader that begins anew by itself delivers more than its dataset holds.
+        A loader that begins anew by itself delivers more than its dataset holds; one whose batch
+        size the loop sets between two batches has no whole ones.
         """
         size, in_all = self.facts["batch_size"] or 1, self.rows_in_all
-        if in_all is not None and (batches - 1) * size < in_all:
-            return int(min(batches * size, in_all))
+        whole = in_all is not None and (batches - 1) * size < in_all
+        if whole and not _other_sizes(size, fetched):
+            return int(min(batches * size, in_all or 0))
         return round(batches * fetched[0] / fetched[1]) if fetched[1] else int(batches * size)
 
     def unmarked(self) -> int:
@@ -173,3 +177,9 @@ class LoaderMeter:
                 phase_row(name, total) for (name, _, _), total in sorted(phases.items(), key=place)
             ],
         }
+
+
+def _other_sizes(size: int, fetched: tuple[float, ...]) -> bool:
+    """True if fetches were of other sizes: more differ than its last one, and a former pass's."""
+    expected = size * fetched[1]
+    return abs(fetched[0] - expected) > _LAST * size + _APART * expected

@@ -40,6 +40,7 @@ class Pass(Queueing):
         self.batches = 0
         self.steps = 0  # of the optimisers, done with its batches
         self.shared_steps = 0  # of those, with another loader's batches too
+        self.twin = False  # another pass over its loader counts for both
         self.stepped_at = 0.0  # when the latest was done
         self.ended_at = 0.0  # when there was no batch more
         self.phase: Phase | None = None  # that it was added to
@@ -49,7 +50,7 @@ class Pass(Queueing):
         self.counts_rows = False  # nobody but the batch itself tells its samples
         self.reads = True  # the batches themselves are looked at
         self.unmarked = 0  # batches from now on that are to be marked
-        self.gathered_s = 0.0  # before it, for making its data
+        self.gathered_s = 0.0  # before it, for making its data, or for what else the loop computes
         self.aside_s = 0.0  # validations when it began
         self.left: tuple[float, float, int, int] | None = None  # counters/turns.py's
         self.first_wait_s = 0.0  # for the first batch: workers start, queues fill
@@ -95,6 +96,12 @@ class Pass(Queueing):
         self.last += seconds
         self._main_cpu_s += cpu_s
 
+    def worked_since(self, former: Pass) -> float:
+        """Seconds for which the process computed since that one, or waited for a core to."""
+        queued_s = self._queued_s - former._queued_s
+        cpu_s = self._main_cpu_s - former._main_cpu_end_s
+        return cpu_s + (queued_s if queued_s > 0 else 0.0)  # of one thread, where the kernel tells
+
     def note_first(self, steps: int) -> None:
         """So many steps are about to be credited, and none was before."""
         self.passed_over.note(self.totals(), steps)
@@ -102,6 +109,8 @@ class Pass(Queueing):
     def sums(self) -> Sums:
         """Its sums, with lent workers or not, with steps or not."""
         totals = self.totals()
+        if self.twin:
+            return [(False, True, {**without(totals, totals), "lent_s": 0.0})]
         parts = self.parts.all(totals)
         alone = len(parts) == 1 and not self.elsewhere
         before = self.passed_over.part(totals) if alone else {}

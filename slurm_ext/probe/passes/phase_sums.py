@@ -68,7 +68,7 @@ def place(phase: tuple[Phase, Any]) -> tuple[bool, str, bool]:
 def _with_late_steps(current: Pass, sums: Sums) -> Sums:
     """All of it is training if steps came after the pass's end; the first one is its own."""
     counted = sum([part["steps"] for _, _, part in sums])
-    if current.steps <= counted:
+    if current.steps <= counted or current.twin:
         return sums
     return [
         (lent, True, {**part, "steps": part["steps"] or int(not counted)}) for lent, _, part in sums

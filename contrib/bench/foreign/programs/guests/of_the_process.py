@@ -286,8 +286,10 @@ def zipped_with_itself():
                 trainer.step(0.7 * x + 0.3 * other, y)
                 time.sleep(STEP_S)
                 if number % 10 == 9:
+                    trainer.truth.end()
                     with torch.no_grad():
                         trainer.truth.saw([float(trainer.net(x).sum()) for x, _ in hold_out])
+                    trainer.truth.begin()
     trainer.truth.tell()
 
 

@@ -227,7 +227,7 @@ def pykeen():
         model="TransE",
         model_kwargs={"embedding_dim": 8},
         training_kwargs={
-            "num_epochs": 5,
+            "num_epochs": 15,
             "batch_size": 16,
             "use_tqdm": False,
             "callbacks": [Clock()],
