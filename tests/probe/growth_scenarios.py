@@ -5,6 +5,7 @@ Usage: python -m tests.probe.growth_scenarios NAME...
 
 # ruff: noqa: D103 - written as jobs are, each named by what it does
 
+import importlib
 import os
 import sys
 import time
@@ -26,6 +27,14 @@ class Makers(Dataset[Any]):
     def __getitem__(self, index: int) -> Any:
         time.sleep(0.001)
         return torch.tensor([index, _maker(), "BEGUN" in os.environ])
+
+
+class Processes(Makers):
+    """As those, but made by a process: workers beyond those as written see another's number."""
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(0.001)
+        return torch.tensor([index, os.getpid(), 0])
 
 
 def _maker() -> int:
@@ -84,6 +93,17 @@ def set_up_first() -> Any:
 def spawned_ones_wait() -> Any:
     loader = DataLoader(Makers(), batch_size=4, num_workers=1, multiprocessing_context="spawn")
     return _answer(*grown(loader))
+
+
+def slow_to_start() -> Any:
+    """Four workers are told to a loader with pinned seeds, and each fork takes too long."""
+    torch.manual_seed(0)
+    process = sys.modules["_dlqueue_probe.process"]
+    process.session_of(torch.utils.data.dataloader).directive.num_workers = 4
+    growth = importlib.import_module("_dlqueue_probe.workers.growth")
+    growth._PATIENCE_S = 0.0  # one is started at a time
+    loader: Any = DataLoader(Processes(), batch_size=4, num_workers=1)
+    return _answer([item for batch in [*loader, *loader] for item in batch.tolist()], 0)
 
 
 if __name__ == "__main__":

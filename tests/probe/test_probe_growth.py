@@ -9,6 +9,7 @@ from tests.probe.conftest import Environment, Python
 from tests.probe.in_children import answers
 
 NAMES = ("new_each_epoch", "behind_none", "persistent", "set_up_first", "spawned_ones_wait")
+NAMES += ("slow_to_start",)
 Grown = Callable[[str], dict[str, Any]]
 
 
@@ -42,6 +43,12 @@ def test_a_new_worker_may_be_set_up_first(grown: Grown) -> None:
     """What the caller wants done comes before the first batch, in the new ones alone."""
     answer = grown("set_up_first")
     assert (answer["added"], answer["begun"]) == (2, [1, 2])
+
+
+def test_all_that_were_told_start_where_forks_are_slow(grown: Grown) -> None:
+    """The training waits for a part of them, and for the others later in the pass: none is lost."""
+    answer = grown("slow_to_start")
+    assert (answer["in_order"], answer["makers"][1]) == (True, 4)
 
 
 def test_no_worker_is_spawned_within_a_pass(grown: Grown) -> None:

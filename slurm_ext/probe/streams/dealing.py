@@ -34,6 +34,7 @@ class Streams:
         self.watching = True  # not decided yet, or free
         self.draining = False
         self.delivered = 0
+        self.asks_again_at = 0  # so many delivered: `decide` is called once more
         self.sent: collections.deque[Any] = collections.deque()
         self.decide: Callable[[], None] = lambda: None
         self.on_fall: Callable[[str], None]
@@ -77,7 +78,8 @@ class Streams:
         self.delivered += 1
         if self.watching:
             self.sent.popleft()
-        return self.delivered == TRIAL_FETCHES * self.workers and not self.free
+        on_trial = self.delivered == TRIAL_FETCHES * self.workers and not self.free
+        return on_trial or self.delivered == self.asks_again_at
 
     def stay(self) -> None:
         """As written for good."""

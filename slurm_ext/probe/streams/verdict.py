@@ -21,13 +21,14 @@ def settle(session: Any, iterator: Any, current: Any) -> None:
     """Decides for a pass of a `Seeded` iterator, now or once its workers' trial is over."""
     thread = threading.get_ident()
     streams, gate = iterator._dlqueue_streams, iterator._dlqueue_open.gate
+    streams.asks_again_at = 0
 
     def free() -> None:
         streams.free = True
         meter = current.meter
         if meter.owner() is not None:
             meter.trust(meter.owner())
-        session.grow(current, min(gate.planned - gate.limit, session.left(gate.first)))
+        _start(session, streams, gate, current)
 
     def elsewhere() -> str | None:
         same = threading.get_ident() == thread
@@ -53,8 +54,21 @@ def settle(session: Any, iterator: Any, current: Any) -> None:
 
     streams.decide = functools.partial(session.safely, decide)
     streams.on_fall = functools.partial(session.safely, fell)
-    if current.meter.trusts(current.meter.owner()) and streams.watching and not streams.free:
+    if streams.free:
+        _start(session, streams, gate, current)
+    elif current.meter.trusts(current.meter.owner()) and streams.watching:
         free()
+
+
+def _start(session: Any, streams: Any, gate: Any, current: Any) -> None:
+    """Start what is missing; where forks are slow, others after a round of those that work."""
+    missing = min(gate.planned - gate.limit, session.left(gate.first))
+    if missing <= 0 or current.over or not streams.free:
+        return
+    if 0 < session.grow(current, missing) < missing:
+        again = functools.partial(_start, session, streams, gate, current)
+        streams.decide = functools.partial(session.safely, again)
+        streams.asks_again_at = streams.delivered + gate.limit
 
 
 def tell(current: Any) -> None:
