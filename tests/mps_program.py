@@ -8,7 +8,8 @@ Which program it is, is in the name it is called by (`tests.mps_standin` install
 `standin.json` beside the programs makes them misbehave: {"start": "hang" or "fail" or "slow",
 "deaf": [commands that get no answer], "status": "FAULT", "stubborn": true (neither quit nor
 SIGTERM), "smi": "hang"}; "cards" are the lines that nvidia-smi prints. {"newer": true} is a
-control program of the manual's release 615, which has static partitions (-S) and protocol 3 (-p 3).
+control program of the manual's release 615, which has static partitions (-S) and protocol 3 (-p 3);
+{"unknown": 0} is the exit status for options that it does not know, as that of CUDA 13.0 has it.
 """
 
 from __future__ import annotations
@@ -207,7 +208,7 @@ def control(argv: list[str], folder: str) -> int:
     told = ["quit" if argv[1:] == ["-q"] else " ".join(argv[1:])] if newer else []
     if argv[1:] and not told:
         print(f"nvidia-cuda-mps-control: unknown option {argv[1]}")
-        return 1
+        return int(conduct(folder).get("unknown", 1))
     for line in told if argv[1:] else sys.stdin:
         talk = socket.socket(socket.AF_UNIX)
         try:

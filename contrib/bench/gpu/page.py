@@ -65,4 +65,4 @@ def _number(value: float) -> str:
 def _told(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "none"
-    return "unknown" if value is None else str(value)
+    return "unknown" if value is None else " ".join(str(value).split())

@@ -94,8 +94,8 @@ ROWS = (
         70,
         (
             Wanted("overhead", 0.01),
-            Wanted("fed_wait_error_probe", 0.05),
-            Wanted("starved_wait_error_probe", 0.05),
+            Wanted("fed_wait_share_error_probe", 0.05),
+            Wanted("starved_wait_share_error_probe", 0.05),
         ),
     ),
     RowKind(

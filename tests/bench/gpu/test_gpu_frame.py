@@ -114,6 +114,13 @@ def test_rows_share_the_seconds_by_weight(tmp_path: Path, monkeypatch: pytest.Mo
     assert parts == [pytest.approx(25.0, abs=1.0), pytest.approx(100.0, abs=1.0)]
 
 
+def test_a_fact_of_several_lines_is_one_line_of_the_page() -> None:
+    """A control program's version has its copyright below it."""
+    row = {"status": "measured", "why": "", "figures": {}, "absent": {}, "facts": {"v": "13\n(C)"}}
+    told = {"machine": {}, "note": "", "rows": {"mps": row}}
+    assert "- v: 13 (C)\n" in page({"figures": told, "wanted": []})
+
+
 def test_every_figure_has_its_interval() -> None:
     """The median's, by draws that are the same each time; of one repeat there is none."""
     one = figure([1.0, 2.0, 3.0, 4.0, 100.0], "s")

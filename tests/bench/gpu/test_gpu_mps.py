@@ -78,6 +78,17 @@ def test_an_older_control_program_is_named(measure: Measure) -> None:
     assert report.figures()["ended"]["value"] == 1.0
 
 
+def test_a_control_program_that_says_nothing_against_an_option_is_named(
+    measure: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDA 13.0's ends well with -S, and no daemon comes: its own words are the reason."""
+    monkeypatch.setattr(mps_newer, "START_S", 1.0)
+    report = measure(unknown=0)
+    assert "with -S no daemon came: nvidia-cuda-mps-control: unknown" in report.absent["static"]
+    assert report.absent["protocol 3"].startswith("with -p 3 no daemon came")
+    assert report.figures()["left_behind"]["value"] == 0
+
+
 def test_without_a_device_the_daemons_life_is_measured(
     measure: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:

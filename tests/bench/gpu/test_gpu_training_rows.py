@@ -35,9 +35,34 @@ def test_what_the_probe_costs_and_misses_is_found(
     assert found["starved_wait_true"] == pytest.approx(0.15)
     assert found["starved_wait_error_probe"] == pytest.approx(0.02 / 0.201)
     assert found["starved_step_error_probe"] == pytest.approx(0.02 / 0.201)
+    assert found["starved_wait_share_error_probe"] == pytest.approx(0.02 / 0.201)
     assert found["starved_wait_error_events"] == found["fed_wait_error_host"] == 0.0
     assert report.facts["accelerator that the probe names"] == "Stand-in"
     assert report.absent == {}
+
+
+def test_shares_of_two_trainings_agree_where_one_loads_slower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one with marks is half as fast in all: seconds are far apart, shares are not."""
+
+    class Slower(KnownTraining):
+        SUMMARY = FACTS
+
+        def end(self) -> Trained:
+            one = super().end()
+            if self.way != "marked":
+                return one
+            told = {"batches": 10.0, "wait_s": 2 * one.wait_s, "step_s": 2 * one.step_s}
+            slow = {"wall_s": 2 * one.wall_s, "wait_s": 2 * one.wait_s, "probe": told}
+            return replace(one, **slow)
+
+    monkeypatch.setattr(probe, "Training", Slower)
+    report = Report()
+    probe.measure(here(tmp_path), report)
+    found = {name: one["value"] for name, one in report.figures().items()}
+    assert found["starved_wait_error_probe"] == pytest.approx(0.75)
+    assert found["starved_wait_share_error_probe"] == pytest.approx(0.0)
 
 
 def test_a_probe_that_counts_nothing_is_named(

@@ -71,6 +71,8 @@ def prefetched(work: Work) -> None:
         while batch is not None:
             if stream is not None:
                 cuda.current_stream().wait_stream(stream)
+                for part in batch:  # else its memory is written again before the step has read it
+                    part.record_stream(cuda.current_stream())
             images, classes = batch
             work.count(len(images), step(images, classes))
             batch = uploaded(batches)

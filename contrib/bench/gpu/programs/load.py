@@ -112,23 +112,25 @@ def main() -> None:
     device = Device(sys.argv[1])
     every = {kind: Rounds(device, *KERNELS[kind](device)) for kind in sys.argv[2:]}
     print(json.dumps({kind: one.alone_s for kind, one in every.items()}), flush=True)
-    held: Any = None
+    held: list[Any] = []
+    _hold(device, 0, held)  # what was made on the way is given back
     for line in sys.stdin:
         told = json.loads(line)
-        held = _held(device, int(told["hold_mib"]), held)
+        _hold(device, int(told["hold_mib"]), held)
         limits = (float(told[name]) for name in ("seconds", "share", "gap_s"))
         found = ran(every[told["kind"]], *limits)
         print(json.dumps(found), flush=True)
 
 
-def _held(device: Device, mib: int, held: Any) -> Any:
-    """So much memory of the device, and no more than that."""
-    if mib == (0 if held is None else held.numel() >> 20):
-        return held
-    del held
+def _hold(device: Device, mib: int, held: list[Any]) -> None:
+    """Have `held` so much memory of the device, and give all other back to it."""
+    if mib and mib == sum(one.numel() for one in held) >> 20:
+        return
+    held.clear()  # the only one to know it: else it would stay in torch's cache
     if device.is_cuda:
         torch.cuda.empty_cache()
-    return torch.zeros(mib << 20, dtype=torch.uint8, device=device.name) if mib else None
+    if mib:
+        held.append(torch.zeros(mib << 20, dtype=torch.uint8, device=device.name))
 
 
 if __name__ == "__main__":

@@ -89,7 +89,10 @@ def _two(report: Report, gauge: Gauge, one: Load, other: Load, span_s: float) ->
         return
     span, done = _loaded(gauge, span_s, (one, "compute", 0.5), (other, "compute", 0.25))
     for part, each in enumerate(done):
-        report.add("attribution_error", _error(span.of("gpu_job_util", part), each.share))
+        counted = span.of("gpu_job_util", part)
+        report.add(f"share_of_two_{part}", each.share)
+        report.add(f"job_util_of_two_{part}", counted)
+        report.add("attribution_error", _error(counted, each.share))
 
 
 def _memory(report: Report, gauge: Gauge, load: Load) -> None:

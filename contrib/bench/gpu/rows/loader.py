@@ -76,8 +76,9 @@ def _told(training: Training) -> str:
     why = loader["left_alone"] or loader["fallback"]
     tuned = loader["tuned"] or {}
     words = f"method {loader['method']}, started {loader['started_workers']}"
-    settled = f", settled at {tuned.get('workers')} in {tuned.get('settled_s')} s" if tuned else ""
-    return words + settled + (f", left alone: {why}" if why else "")
+    if tuned:
+        words += f", settled at {tuned.get('workers')} in {tuned.get('settled_s') or 0.0:.1f} s"
+    return words + (f", left alone: {why}" if why else "")
 
 
 def _compared(report: Report, best: int) -> None:

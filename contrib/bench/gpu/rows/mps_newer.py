@@ -21,7 +21,7 @@ from slurm_ext.node.mps.rules import DEVICES, LOG, PIPE
 PARTITION = "CUDA_MPS_SM_PARTITION"
 CHUNKS = (1, 2)
 TRIES = 3
-START_S, ASK_S = 10.0, 5.0
+START_S, ASK_S = 4.0, 5.0  # a daemon is there in 0.1 s
 _ID = re.compile(r"GPU-[0-9a-f-]+/\S+")
 
 
@@ -45,11 +45,13 @@ def _started(here: Here, report: Report, jobs: MpsJobs, *options: str) -> Iterat
     began = time.monotonic()
     try:
         argv = [here.control, "-d", *options]
-        if run(argv, env, jobs.owner, began + START_S, groups=True) is None:
+        said = run(argv, env, jobs.owner, began + START_S, groups=True)
+        if said is None:
             raise AbsentError(f"the control program does not take {' '.join(options)}")
         while daemon.process() is None:
             if time.monotonic() > began + START_S:
-                raise AbsentError(f"with {' '.join(options)} no daemon came")
+                words = " ".join(said.split())[:120] or "not a word"
+                raise AbsentError(f"with {' '.join(options)} no daemon came: {words}")
             time.sleep(0.01)
         report.add(f"start {' '.join(options)}", time.monotonic() - began, "s")
         yield daemon

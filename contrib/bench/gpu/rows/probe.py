@@ -3,6 +3,7 @@
 A step's kernels run after the host has gone on, so that the probe's clock, which is the host's, is
 not the device's. Beside it: marks on the device around each wait (CUDA events), and the same
 training whose device is waited for before and after each wait, by the host's clock: the truth.
+Two trainings never load data equally fast, so that shares of the batch are compared, too.
 """
 
 from collections.abc import Mapping
@@ -50,6 +51,8 @@ def _clocks(report: Report, training: Training, kind: str) -> None:
             continue
         report.add(f"{kind}_wait_{clock}", wait_s, "s")
         report.add(f"{kind}_wait_error_{clock}", abs(wait_s - truth.wait_s) / truth.batch_s)
+        shares = wait_s / found.batch_s, truth.wait_s / truth.batch_s
+        report.add(f"{kind}_wait_share_error_{clock}", abs(shares[0] - shares[1]))
         step_s = found.batch_s - wait_s
         report.add(f"{kind}_step_error_{clock}", abs(step_s - truth.step_s) / truth.batch_s)
 
