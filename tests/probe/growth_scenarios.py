@@ -100,7 +100,7 @@ def slow_to_start() -> Any:
     torch.manual_seed(0)
     process = sys.modules["_dlqueue_probe.process"]
     process.session_of(torch.utils.data.dataloader).directive.num_workers = 4
-    growth = importlib.import_module("_dlqueue_probe.workers.growth")
+    growth: Any = importlib.import_module("_dlqueue_probe.workers.growth")
     growth._PATIENCE_S = 0.0  # one is started at a time
     loader: Any = DataLoader(Processes(), batch_size=4, num_workers=1)
     return _answer([item for batch in [*loader, *loader] for item in batch.tolist()], 0)

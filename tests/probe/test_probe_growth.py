@@ -8,8 +8,10 @@ import pytest
 from tests.probe.conftest import Environment, Python
 from tests.probe.in_children import answers
 
-NAMES = ("new_each_epoch", "behind_none", "persistent", "set_up_first", "spawned_ones_wait")
-NAMES += ("slow_to_start",)
+NAMES = (
+    *("new_each_epoch", "behind_none", "persistent", "set_up_first", "spawned_ones_wait"),
+    "slow_to_start",
+)
 Grown = Callable[[str], dict[str, Any]]
 
 

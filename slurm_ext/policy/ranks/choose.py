@@ -4,7 +4,7 @@ One rank leaves the GPU idle while it works on the host; the kernels of another 
 paper's bound for R ranks with `h` seconds of host time, `k` of kernels and `a` of reduction a step
 is max(h + k, R k) + a, which ranks reach that never want the GPU at once. Ours do: the step is that
 of a closed queue of R customers, by mean value analysis (Reiser and Lavenberg, 1980). On an H100
-under MPS, 2 to 4 ranks at busy shares of 43, 70 and 95 %, it was 6 % too short to 7 % too long; the
+under MPS, 2 to 4 ranks at busy shares of 43 to 95 %, it was 9 % too short to 16 % too long; the
 bound was up to 22 % too short. The global batch stays unless its owner allows a larger one.
 """
 

@@ -54,7 +54,11 @@ def test_shares_of_two_trainings_agree_where_one_loads_slower(
             if self.way != "marked":
                 return one
             told = {"batches": 10.0, "wait_s": 2 * one.wait_s, "step_s": 2 * one.step_s}
-            slow = {"wall_s": 2 * one.wall_s, "wait_s": 2 * one.wait_s, "probe": told}
+            slow: dict[str, Any] = {
+                "wall_s": 2 * one.wall_s,
+                "wait_s": 2 * one.wait_s,
+                "probe": told,
+            }
             return replace(one, **slow)
 
     monkeypatch.setattr(probe, "Training", Slower)
