@@ -163,9 +163,15 @@ def _doubt(training: Training) -> int | None:
 
 
 def _startup_s(loaders: Sequence[_Json]) -> float | None:
-    """Mean seconds of a pass that went into starting its workers; None where it is unknown."""
+    """Mean seconds of a pass that went into starting its workers; None where it is unknown.
+
+    The first pass is left out where there are others: it has what the probe and torch do once.
+    """
     passes = sum([in_all(loader, "epochs") for loader in loaders])
     seconds = sum([loader.get("startup_s") or 0.0 for loader in loaders])
+    first_s = [loader.get("first_startup_s") for loader in loaders]
+    if None not in first_s and passes >= 2 * len(loaders):
+        seconds, passes = max(0.0, seconds - sum(first_s)), passes - len(loaders)
     return seconds / passes if passes >= 1 and 0 <= seconds < MOST_OF_ANYTHING else None
 
 

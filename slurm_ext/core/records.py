@@ -186,7 +186,7 @@ class LoaderRun:
     run_samples: float | None = None  # of all ranks; None: it did not run to its end
     outside_s: float | None = None  # of such a run: start-up, validation, all but the loop
     whole_samples_per_s: float | None = None  # of the whole job, over its training's wall time
-    startup_s: float | None = None  # of its workers: mean over its passes
+    startup_s: float | None = None  # of its workers: mean over its passes, the first left out
     refused: int | None = None  # a LoaderRefusal: why the probe left its workers as they were
     used_cores: float | None = None  # of one task, kept busy in its busiest stretch, by its cgroup
     threads: int | None = None  # of torch, inside one operation

@@ -30,8 +30,9 @@ def watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[A
             gate: Any = session.safely(session.gates.gate, self, meter) if alone else None
             iterator = _iterator(original, dataloader, self, gate) if alone else original(self)
         fresh = gate is not None and self.num_workers and iterator is not kept
-        meter.started(time.perf_counter() - began, gate.limit if fresh else 0)
         meter.own_start_s += began - asked
+        meter.starts.begin(began - asked)
+        meter.started(time.perf_counter() - began, gate.limit if fresh else 0)
         session.safely(session.watch, self, iterator, meter, gate)
         return iterator
 

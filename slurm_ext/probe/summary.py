@@ -47,7 +47,8 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
   - left_alone: why the directive was not followed, or would not be where there is none (a look
     finds less than the trial of lazy_workers.py); fallback: why it was given up half-way
   - worker_rss_bytes: private memory of the largest worker; startup_s: starting workers, and
-    ending those of passes that were left before their end
+    ending those of passes that were left before their end; first_startup_s: that of the first
+    pass, which has what is done once (null: later passes start none)
   - tuned: the search for a worker count where DLQUEUE_AUTOTUNE asks for one, else null: workers
     where it stays (null: it goes on), settled_s and settled_batches of measuring until it first
     stayed, rates (workers, samples_per_s, wait: share of the time) of the counts measured

@@ -51,6 +51,24 @@ def test_the_golden_record_teaches_its_later_epochs() -> None:
     assert run.emulated
 
 
+def starting(first_startup_s: float | None) -> float:
+    """Seconds of a pass's start, where all passes together took 3 s for it."""
+    one = record()
+    loader = one["probe"]["summaries"][0]["loaders"][0]
+    loader |= {"startup_s": 3.0, "first_startup_s": first_startup_s, "gate": 2}
+    for phase in loader["phases"]:
+        phase["epochs"] = 1 if phase["phase"] == "first_epoch" else 4
+    startup_s = known(one).startup_s
+    assert startup_s is not None
+    return startup_s
+
+
+def test_what_is_done_once_is_in_no_later_start() -> None:
+    """Five passes, the first of which took 2 s longer; all alike where nobody told it."""
+    assert starting(2.2) == pytest.approx(0.2)
+    assert starting(None) == pytest.approx(0.6)
+
+
 def borrowing(**own: Any) -> dict[str, Any]:
     """The golden record, its later epochs made with lent workers but for a part, if any."""
     one = record(lent_s=15.0)

@@ -87,6 +87,17 @@ def test_a_loader_without_any_step_keeps_all_its_passes() -> None:
     assert meter.row()["startup_s"] == 1.5
 
 
+def test_the_first_start_is_told_with_what_the_probe_looked_at_before() -> None:
+    """Two passes: 0.25 s of looking, then 0.5 s each; persistent workers start once for both."""
+    meter = meter_of(Sampled())
+    for looked_s in (0.25, 0.1):
+        meter.starts.begin(looked_s)
+        made(meter, 20, range(20))
+    assert meter.row()["first_startup_s"] == 0.75
+    meter.starts.lasting = True
+    assert meter.row()["first_startup_s"] is None
+
+
 @pytest.mark.parametrize(
     ("first", "every", "left"), [(15, 1, 15), (16, 4, 13), (3, 1, 0), (7, 8, 0)]
 )

@@ -76,8 +76,13 @@ def _restart_s(loader: _Json, run: LoaderRun) -> float:
         return 0.0
     first_wait_s = sum([phase.get("first_wait_s") or 0.0 for phase in later])
     making_s = passes * run.fetch_wall_s * run.batch_size
-    startup_s = (loader.get("startup_s") or 0.0) * passes / every
-    return max(0.0, first_wait_s - making_s) + startup_s
+    return max(0.0, first_wait_s - making_s) + _later_starts_s(loader, passes / every)
+
+
+def _later_starts_s(loader: _Json, share: float) -> float:
+    """Of starting workers; that `share` of it where nobody told the first start, or there is one."""
+    startup_s, first_s = loader.get("startup_s") or 0.0, loader.get("first_startup_s")
+    return startup_s * share if first_s is None else max(0.0, startup_s - first_s)
 
 
 def _mem_bytes(record: _Json, ranks_here: int) -> float | None:

@@ -233,6 +233,7 @@ LOADER = (
     text("fallback", "Why the workers that it was given were given up."),
     whole("worker_rss_bytes", "bytes", "Largest private memory of a worker."),
     number("startup_s", "s", "Time to start the workers."),
+    number("first_startup_s", "s", "That of the first pass; null: later ones start no workers."),
     ("tuned", OBJECT, "", 0, MAX_PARTS, False, "", "Its search for a count; null: it has none."),
     several("phases", LIST, MAX_PHASES, "Sums over epochs: first, later.", required=True),
 )

@@ -172,6 +172,7 @@ class LoaderMeter:
             "fallback": self.fallback,
             "worker_rss_bytes": self.worker_private or None,
             "startup_s": self.startup_s - (aside_s if trains else 0.0),
+            "first_startup_s": self.starts.first_s(),
             "tuned": self.tuner and self.tuner.row(self.facts["batch_size"] or 1),
             "phases": [
                 phase_row(name, total) for (name, _, _), total in sorted(phases.items(), key=place)

@@ -14,15 +14,31 @@ class Starts:
         self.lasting = lasting
         self.total_s = 0.0
         self.latest_s = 0.0
+        self._first_s = 0.0  # of the first pass: it has what is done once, too
+        self._passes = 0
         self.pass_s = 0.0  # what the last whole pass took
         self._each_s = 0.0  # what starting one worker took, last time
 
+    def begin(self, looked_s: float) -> None:
+        """A pass begins; so long the probe looked at its loader before."""
+        self._passes += 1
+        self._once(looked_s)
+
     def add(self, seconds: float, workers: int) -> None:
         """Starting so many workers took so long."""
+        self._once(seconds)
         self.total_s += seconds
         self.latest_s = seconds
         if workers:
             self._each_s = seconds / workers
+
+    def _once(self, seconds: float) -> None:
+        if self._passes <= 1:
+            self._first_s += seconds
+
+    def first_s(self) -> float | None:
+        """Seconds of the first pass's start; None where later passes start no workers."""
+        return None if self.lasting else self._first_s
 
     def each_s(self) -> float:
         """Seconds that each pass spends on starting one worker."""
