@@ -9,7 +9,9 @@ from pathlib import Path
 from contrib.bench.campaign.cluster import Cluster
 from contrib.bench.campaign.faults.fault import Break, Fault, Hurts
 
-_NODES_DISK, _STATES_DISK = "size=4m,nr_inodes=3000", "size=12m,nr_inodes=3000"
+_NODES_DISK = "size=4m,nr_inodes=3000"
+# Room for both decision journals (64 MiB) and a history: ten thousand submissions fill 12 MiB.
+_STATES_DISK = "size=128m,nr_inodes=3000"
 
 
 @contextmanager
