@@ -10,7 +10,7 @@ from contrib.bench.campaign.cluster import Cluster
 from contrib.bench.campaign.faults.fault import Break, Fault, Hurts
 
 _NODES_DISK = "size=4m,nr_inodes=3000"
-# Room for both decision journals (64 MiB) and a history: ten thousand submissions fill 12 MiB.
+# The decisions of ten thousand submissions fill 12 MiB; a journal of them ends at 64.
 _STATES_DISK = "size=128m,nr_inodes=3000"
 
 
