@@ -51,6 +51,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         "",
     ),
     "probe": (
+        "program",
         "inspection",
         "lending",
         "buckets",

@@ -25,7 +25,7 @@ LONGEST = {
     "test_energy_real_slurm.py",
     "test_probe_headroom.py",
     "test_probe_lifted.py",
-    "test_probe_loaders.py",
+    "test_probe_gated.py",
     "test_probe_together.py",
     "test_probe_tuning.py",
     "test_buckets_real.py",

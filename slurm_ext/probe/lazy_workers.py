@@ -19,8 +19,8 @@ from typing import Any, Callable
 
 from . import rules
 from .counters.turns import READ_ELSEWHERE
-from .inspection import guarding, samplers
-from .inspection.fetch_trial import KEEPS_STATE, FetchTrial
+from .inspection import deep_changes, guarding, samplers
+from .inspection.fetch_trial import KEEPS_STATE, WRITTEN, FetchTrial
 from .inspection.loop_changes import LoopWatch
 from .workers import gated
 from .workers.feed import Feed
@@ -72,6 +72,9 @@ class LazyWorkers:
             return self._stay(user_iterator)
         if self.trial_left:
             return self._trial(user_iterator)
+        if self.workers is None and _may_be_written(user_iterator):
+            self._leave(user_iterator, WRITTEN)  # this is not always the trial's loop
+            return self.own_next(user_iterator)
         try:
             if self.workers is None:
                 self._start(user_iterator)
@@ -132,11 +135,19 @@ class LazyWorkers:
 
     def _way(self) -> str | None:
         """The reason against workers that lies in how the loader is drawn from and asked."""
-        if self.feed.drawing is None and not samplers.fixed(self.feed.rest):
+        if self.feed.drawing is None and not (samplers.fixed(self.feed.rest) or self._listed()):
             return "a sampler of its own kind"
         if threading.get_ident() != self.thread or not self.trains_here():
             return READ_ELSEWHERE  # forked beside the training's own work
         return None
+
+    def _listed(self) -> bool:
+        """True if the indices are a list's of the program, to which nothing writes in this pass."""
+        try:
+            sampled = samplers.list_of(self.feed.rest)
+            return sampled is not None and not deep_changes.may_come_to_list(sampled)
+        except Exception:  # objects of another kind
+            return False
 
     def _at_home(self, user_iterator: Any, index: Any) -> Any:
         """One batch, made by torch's own code in this process."""
@@ -217,6 +228,13 @@ class LazyWorkers:
                 # One that was killed while it looked at torch's event keeps the event's lock.
                 self.workers._workers_done_event = threading.Event()
                 self.workers._shutdown_workers()
+
+
+def _may_be_written(iterator: Any) -> bool:
+    try:
+        return deep_changes.may_come(iterator._dataset, iterator._index_sampler)
+    except Exception:  # objects of another kind
+        return True
 
 
 def _without_iterators(loader: Any) -> None:

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import sys
 import time
-import weakref
-from typing import Any, Callable
+from typing import Any
 
-from . import rules
-from .counters import machine
-from .counters.batches import BatchCounts
+from .begun_pass import begun_pass
 from .counters.turns import READ_ELSEWHERE, Turns
 from .directive import Directive
 from .ends import at_end
 from .faults import Faults
 from .gates import Gates
-from .lazy_workers import LazyWorkers
 from .lending.lent_worker import kill_all
-from .passes.gathering import Evaluations
+from .opened_pass import open_pass
 from .passes.loader_meter import LoaderMeter
 from .passes.meters import Meters
 from .passes.one_pass import NEVER, Pass
+from .running_workers import RunningWorkers
 from .streams import verdict
-from .streams.watch import Watch
 from .summary_writer import SummaryWriter
 from .tuner.knob import Knob
-from .workers import gated, growth, lent, room
+from .workers import gated
 from .workers.gate import Gate
 
 _FOREIGN = "the loader is another library's"
-_MEMORY_TIMES, _MEMORY_EVERY_S = 100.0, 5.0  # looks at memory: 30 ms each in a large process
 
 
 class Session:
@@ -42,6 +37,8 @@ class Session:
         self.safely = self.faults.safely
         self.gates = Gates(dataloader, directive)
         self.left = self.gates.left
+        self.workers = RunningWorkers(self.gates, directive.lent_path)
+        self.grow = self.workers.grow
         self.meters = Meters(dataloader, directive.run_dir)
         self.meter = self.meters.of
         self.turns.on_steps = self._stepped
@@ -53,13 +50,13 @@ class Session:
 
     def watch(self, loader: Any, iterator: Any, meter: LoaderMeter, gate: Gate | None) -> None:
         """Measures the pass that `iterator` is about to make, and gates it."""
-        current = self._begin(iterator, meter)
+        current = begun_pass(self, iterator, meter)
         if getattr(iterator, "_dlqueue_open", None) is not None:
-            self._follow(current, iterator)
+            self.workers.follow(current, iterator)
             if iterator._dlqueue_open.gate.keeps_streams:
                 verdict.settle(self, iterator, current)
         elif gate is not None and int(loader.num_workers) == 0:
-            self._open(loader, iterator, current, gate)
+            open_pass(self, loader, iterator, current, gate)
         if gate is not None and meter.tuner is not None:
             current.knob = gate
             meter.tuner.begin(current, self.knob)
@@ -75,134 +72,7 @@ class Session:
         meter = self.meters.of_iterator(iterator)
         if meter is not None:
             meter.left_alone = _FOREIGN
-            self._begin(iterator, meter).counts_rows = True
-
-    def _begin(self, iterator: Any, meter: LoaderMeter) -> Pass:
-        self.writer.note_group()
-        former = iterator.__dict__.get("_dlqueue")  # its last pass, of persistent workers
-        current = Pass(iterator, meter)
-        size = meter.facts["batch_size"] if iterator._auto_collation else None
-        current.told = BatchCounts(size, whole=not iterator._auto_collation)
-        # A worker's last batch of an iterable dataset may be short; others nobody else tells.
-        current.counts_rows = not iterator._auto_collation or meter.facts["style"] == "iterable"
-        meter.begin(current)
-        self._gather(current, iterator)
-        current.unmarked = meter.unmarked() if self.writer.grouped else 0
-        current.made.join(gated.pids(iterator), former and former.made)
-        iterator.__dict__["_dlqueue"] = current
-        fetcher = getattr(iterator, "_dataset_fetcher", None)
-        if fetcher is not None:
-            fetcher.__dict__["_dlqueue"] = current.home
-        own = int(iterator._num_workers)
-        current.workers_now = lambda: own
-        watched = isinstance(iterator.__dict__.get("_dlqueue_guard"), Watch)
-        current.undecided = watched and not self.directive.gates
-        return current
-
-    def _gather(self, current: Pass, iterator: Any) -> None:
-        """Count the time before the pass that is the training's."""
-        steps, meter = self.turns.steps, current.meter
-        asked = None if steps.idle() else self.turns.latest_here()
-        now = Evaluations(steps.aside_s, steps.evaluated_at)
-        current.gathered_s = meter.gathering.before(
-            current, iterator._dataset, meter.starts.latest_s, asked, now
-        )
-
-    def _open(self, loader: Any, iterator: Any, current: Pass, gate: Gate) -> None:
-        meter = current.meter  # until the first step: the pass may be another training's
-        seeded = rules.pinned_seed(loader) and not self.directive.seeds_may_change
-        lazy = LazyWorkers(iterator, loader, gate, seeded, not meter.trusts(loader))
-
-        self.gates.lazy_workers.add(lazy)
-
-        def started(workers: Any, seconds: float) -> None:
-            meter = current.meter
-            meter.started(seconds, gate.limit)
-            current.wait_s -= seconds
-            if (owner := meter.owner()) is not None:
-                meter.trust(owner)
-            current.made.join(gated.pids(workers))
-            self._follow(current, workers)
-
-        def left(reason: str) -> None:
-            current.knob, current.tune_at = None, NEVER
-            meter = current.meter
-            meter.left_alone = meter.kept = reason
-            meter.gate_open = meter.most_workers = None
-
-        ending = weakref.WeakMethod(lazy.go_home)  # the pass must not keep the workers
-
-        def home() -> None:
-            current.look(time.perf_counter())
-            end = ending()
-            if end is not None:
-                end()
-            current.workers_now, current.workers, current.gate = lambda: 0, lambda: None, None
-            current.meter.gate_open = 0
-
-        def fell(reason: str) -> None:
-            current.look(time.perf_counter())
-            current.workers_now, current.knob, current.tune_at = lambda: 0, None, NEVER
-            current.gate = None  # its workers are gone
-            meter = current.meter
-            meter.fallback, meter.gate_open, meter.most_workers = reason, 0, None
-
-        lazy.on_start, lazy.on_leave, lazy.on_fall = started, left, fell
-        current.go_home = home
-        lazy.left = self.left
-        lazy.trains_here = lambda: current.trained_here() and self.turns.of_one_thread()
-        if not lazy.claimed:
-            meter.gate_open = 0
-
-    def _follow(self, current: Pass, workers: Any) -> None:
-        gate = workers._dlqueue_open.gate
-        self.gates.iterators.add(workers)
-        current.look(time.perf_counter())
-        current.due = 0.0  # with the first batch: a worker's memory is known then
-        current.meter.gated = gate.limit
-        current.workers_now = gate.open
-        current.gate = gate
-        current.workers = weakref.ref(workers)
-        if current.meter.tuner is not None and not current.meter.tuner.settled:
-            growth.remember(workers)
-
-    def grow(self, current: Pass, count: int, begin: Callable[[], None] | None = None) -> int:
-        """Start up to `count` more workers for a pass that runs; return how many started.
-
-        The gate can open for them at once. 0 where workers cannot start within a pass.
-        """
-        workers, gate = current.workers(), current.gate
-        if workers is None or gate is None:
-            return 0
-        began = time.perf_counter()
-        pids = growth.add_workers(workers, count, begin)
-        if pids:
-            current.made.join(pids)
-            lent_count = workers._dlqueue_open.lent_count()
-            gate.limit = current.meter.gated = len(workers._workers) - lent_count
-            self._bound(current, gate)
-            current.meter.started(time.perf_counter() - began, len(pids))
-        return len(pids)
-
-    def _bound(self, current: Pass, gate: Gate) -> None:
-        self.gates.bound(gate, current.meter, current.meter.facts["user_num_workers"])
-
-    def _follow_loan(self, current: Pass) -> None:
-        """Lent workers of a pass that runs, as the node's file says and memory allows."""
-        workers = current.workers()
-        if workers is None:
-            return
-        if workers._dlqueue_open.lent is None:
-            workers._dlqueue_open.lent = lent.LentWorkers(self.directive.lent_path)
-        each, batch = current.meter.worker_private, current.told.mean_bytes()
-
-        def fitting() -> int:
-            private = (machine.private_bytes() or 0) + each * len(workers._workers)
-            return room.lent(each, private, batch, workers._prefetch_factor)
-
-        current.made.join(workers._dlqueue_open.lent.look(workers, fitting))
-        workers._dlqueue_open.gate.lent = len(workers._dlqueue_open.lent.active)
-        current.parts.turn(workers._dlqueue_open.with_lent(), current.totals)
+            begun_pass(self, iterator, meter).counts_rows = True
 
     def look(self, current: Pass, now: float) -> None:
         """Five times a second while a pass runs: mean workers, memory, the summary."""
@@ -211,15 +81,7 @@ class Session:
         if current.undecided:
             verdict.tell(current)
         self._note_thread(current)
-        if current.gate is not None:
-            meter = current.meter
-            known, meter.gate_open = meter.worker_private, current.gate.open()
-            meter.worker_private = max(known, current.made.private_bytes())
-            self._follow_loan(current)
-            if now >= meter.memory_due or not known:
-                self._bound(current, current.gate)
-                took_s = time.perf_counter() - now
-                meter.memory_due = now + min(_MEMORY_TIMES * took_s, _MEMORY_EVERY_S)
+        self.workers.look(current, now)
         self.writer.write_if_due(now)
 
     def _note_thread(self, current: Pass) -> None:

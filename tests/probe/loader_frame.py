@@ -1,4 +1,4 @@
-"""What the scenarios of loader_scenarios.py share: their list by group, a dataset of numbers."""
+"""What the scenarios share: their list by group, a dataset of numbers, a loop that changes it."""
 
 # ruff: noqa: D103 - written as jobs are, each named by what it does
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils.data import Dataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 GROUPS: dict[str, list[Callable[[], Any]]] = {}
 
@@ -17,6 +17,12 @@ def scenario(group: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
         return function
 
     return keep
+
+
+def named_scenarios(module: dict[str, Any], **groups: str) -> None:
+    for group, names in groups.items():
+        for name in names.split():
+            scenario(group)(module[name])
 
 
 class Numbers(Dataset[Any]):
@@ -31,6 +37,19 @@ class Numbers(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         return self.make(index)
+
+
+LATE = 12  # batches, after which workers have been at work for long
+
+
+def read(data: Dataset[Any], change: Callable[[int], Any], epochs: int = 1, **named: Any) -> Any:
+    """All that a loop sees which calls `change` with a number after each batch."""
+    seen = []
+    for _ in range(epochs):
+        for number, batch in enumerate(DataLoader(data, batch_size=4, **named)):
+            seen += batch.tolist()
+            change(number)
+    return seen
 
 
 def flat(loader: Any, epochs: int = 1) -> list[list[int]]:

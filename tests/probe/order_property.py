@@ -1,4 +1,4 @@
-"""Run under the probe by test_probe_loaders.py: any loader, gate schedule and moment of failure."""
+"""Run under the probe by test_probe_order.py: any loader, gate schedule and moment of failure."""
 
 # ruff: noqa: T201 - its output is its answer
 

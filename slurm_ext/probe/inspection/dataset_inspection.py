@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import gc
 import io
+import mmap
 import socket
 import sys
 import threading
@@ -18,6 +19,7 @@ from typing import Any, Iterator
 
 MAX_OBJECTS = 5000
 MAX_ITEMS = 64  # of one container: the items of a list of samples are alike
+MOST_SUMMED = 1 << 20  # before each batch (looks.py): more of a mapped file is not seen
 OPAQUE = (type, types.ModuleType, str, bytes, int, float, complex, types.CodeType)
 _HANDLES = (io.IOBase, socket.socket, threading.Thread, types.GeneratorType)
 # Connections, files and contexts of libraries, which must not be shared through fork.
@@ -63,6 +65,7 @@ class DatasetInspection:
     def __init__(self, dataset: Any) -> None:
         self.unfit: str | None = None
         self.signature: list[Any] = []
+        self.mapped: list[Any] = []  # arrays of files that can be written to
         seen: set[int] = set()
         waiting = collections.deque([dataset])  # nearest first, should the bound be met
         while waiting and len(seen) < MAX_OBJECTS:
@@ -71,6 +74,7 @@ class DatasetInspection:
                 continue
             seen.add(id(item))
             self.unfit = self.unfit or _unfit(item)
+            self.mapped += [item] if mapped(item) else []
             cache = _cache(item)
             if cache is not None:
                 seen.add(id(getattr(item, cache, None)))
@@ -91,17 +95,26 @@ def _unfit(item: Any) -> str | None:
 
 def _shared(item: Any) -> str | None:
     """The clause about memory or values that other processes can change at any time."""
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    torch = sys.modules.get("torch")
     if type(item).__module__ in ("multiprocessing.managers", "multiprocessing.connection"):
         return f"the dataset holds a {type(item).__name__} of another process"
     if torch is not None and isinstance(item, torch.Tensor) and item.layout == torch.strided:
         shared = item.device.type == "cpu" and item.is_shared()
         return "the dataset holds memory that processes share" if shared else None
+    return None
+
+
+def mapped(item: Any) -> bool:
+    """True for an array of a mapped file that can be written to, and for a large file itself."""
+    if isinstance(item, mmap.mmap):
+        with memoryview(item) as whole:
+            return not whole.readonly and whole.nbytes > MOST_SUMMED
+    numpy = sys.modules.get("numpy")
     while numpy is not None and isinstance(item, numpy.ndarray):
         if isinstance(item, numpy.memmap) and item.flags.writeable and item.mode != "c":
-            return "the dataset holds a mapped file that can be written to"
+            return True
         item = item.base
-    return None
+    return False
 
 
 def _cache(item: Any) -> str | None:

@@ -1,95 +1,125 @@
 """Long lists of things that a loop could write to, one of them at a time, without being seen.
 
 A look before each batch sees the first items of a container. Where a dataset keeps more than those,
-and they can be written to (annotations in dicts), the program's own code around the loop tells: it
-names such a container and writes to something, or it leaves it alone.
+the program's own code tells: some of it that can still run in this pass writes to one of them, or
+none does.
 """
 
 from __future__ import annotations
 
-import dis
+import os
 import sys
-import types
-from collections import deque
-from typing import Any, Iterator
+import weakref
+from typing import Any, Iterable, Iterator
 
-from .dataset_inspection import MAX_ITEMS, OPAQUE
-from .loop_changes import walk
-from .program_code import is_of_the_program, variables
+from ..program import careful
+from ..program.holders import Holders
+from ..program.marked_names import MarkedNames
+from ..program.marks import AN_ITEM, CONTAINER, CONTAINER_OF_PLAIN, GROUP, WAY
+from ..program.program_code import is_of_the_program
+from ..program.program_trees import Scope, Tree
+from ..program.still_to_run import Reach, lines_ahead, program_frames
+from ..program.written_objects import WrittenObjects
+from .hidden_items import HiddenItems
+from .looks import MOST_ITEMS
+from .samplers import set_of
 
-_CONTAINERS = (list, tuple, dict, deque)
-_WRITING = ("STORE_SUBSCR", "STORE_ATTR", "DELETE_SUBSCR")
-_MOST_WALKED = 200
+_MOST_BYTES = 1 << 19  # of files that are read, half a second
 _OURS = __name__.partition(".inspection.")[0]
+_trees: dict[str, Tree | None] = {}
+_verdicts: dict[Any, tuple[Any, bool]] = {}
 
 
-def may_come(dataset: Any) -> bool:
-    """True if the program's code writes where a dataset has items out of a look's reach."""
-    hidden = dict(_hidden(dataset))
-    if not hidden:
-        return False
-    frames = list(_frames())
-    held = {id(container) for container in hidden.values()}
-    names = set(hidden)
-    for frame in frames:
-        names |= {name for name, value in frame.f_locals.items() if id(value) in held}
-    return any(_writes(code, names) for frame in frames for code in _codes(frame))
+def may_come(dataset: Any, index_sampler: Any = None) -> bool:
+    """True if the program's code may write where a dataset has items out of a look's reach.
+
+    So it is with long lists of a sampler. The answer is kept for the place of the program.
+    """
+    frames = list(program_frames())
+    places = tuple((frame.f_code, frame.f_lineno) for frame, here in frames if here)
+    reference, verdict = _verdicts.get(places, (None, False))
+    if reference is None or reference() is not dataset:
+        lists = [one for one in set_of(index_sampler) if type(one) is list]
+        hidden = HiddenItems(dataset, [one for one in lists if len(one) > MOST_ITEMS])
+        verdict = hidden.some and _writes(hidden, frames)
+        if type(dataset).__weakrefoffset__:
+            _verdicts[places] = weakref.ref(dataset), verdict
+    return verdict
 
 
-def _hidden(dataset: Any) -> Iterator[tuple[str, Any]]:
-    """Names and containers of which a look sees the first items only."""
-    for item in walk(dataset, most=_MOST_WALKED):
-        for name, part in _named(item):
-            if isinstance(part, _CONTAINERS) and len(part) > MAX_ITEMS and _writable(part):
-                yield name, part
+def may_come_to_list(sampled: list[Any]) -> bool:
+    """True if the program's code may write to a list from which a loader takes its indices."""
+    return _writes(HiddenItems(None, [sampled]), list(program_frames()))
 
 
-def _named(item: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(item, types.FunctionType):
-        yield from ((name, item.__globals__[name]) for name in variables(item))
-        cells = zip(item.__code__.co_freevars, item.__closure__ or ())
-        yield from ((name, cell.cell_contents) for name, cell in cells)
-    elif type(getattr(item, "__dict__", None)) is dict:
-        yield from list(item.__dict__.items())
+def _writes(hidden: HiddenItems, frames: list[Any]) -> bool:
+    marked = [
+        (Holders(hidden.containers), CONTAINER),
+        (Holders(hidden.long), CONTAINER_OF_PLAIN),
+        (Holders(hidden.shared), AN_ITEM | GROUP),
+        (Holders(hidden.ways), WAY),
+    ]
+    if any(holders.unknown for holders, _ in marked[:-1]):
+        return True
+    live = {}
+    for frame, _ in frames:
+        tree = _tree(frame.f_code.co_filename, frame.f_globals)
+        live[frame] = tree.scope_of(frame.f_code) if tree is not None else None
+    if None in live.values():
+        return careful.may_write(live, {name for holders, _ in marked for name in holders.names()})
+    names = MarkedNames(_all_trees(), hidden.plain)
+    for holders, marks in marked:
+        _mark(names, holders, marks)
+    reach = Reach(names.scopes, _lines(frames, live))
+    return WrittenObjects(names, hidden.strange).may_come(reach.may_run)
 
 
-def _writable(container: Any) -> bool:
-    """True if the first item is more than a number, a text or a tuple of such."""
-    first = next(iter(container.values() if isinstance(container, dict) else container))
-    items = first if isinstance(first, tuple) else (first,)
-    return not all(item is None or isinstance(item, OPAQUE) for item in items)
+def _lines(frames: list[Any], scopes: dict[Any, Any]) -> dict[Scope, list[tuple[int, int]]]:
+    """Lines ahead of all frames, up to the one with which the pass ends."""
+    lines: dict[Scope, list[tuple[int, int]]] = {}
+    ended = False
+    for frame, here in frames:
+        if not (here and ended):
+            found, ends = lines_ahead(frame, scopes[frame])
+            lines.setdefault(scopes[frame], []).extend(found)
+            ended = ended or (here and ends)
+    return lines
 
 
-def _frames() -> Iterator[types.FrameType]:
-    """The program's own code that runs: its loop is among it."""
-    frame: types.FrameType | None = sys._getframe()
-    while frame is not None:
-        name = str(frame.f_globals.get("__name__"))
-        if is_of_the_program(name) and not name.startswith(_OURS):
-            yield frame
-        frame = frame.f_back
+def _mark(names: MarkedNames, holders: Holders, marks: int) -> None:
+    for name, kinds in holders.attributes.items():
+        for kind in kinds:
+            names.mark((kind.__name__, "." + name), marks)
+    for name in holders.of_modules:
+        names.mark((None, name), marks)
+    for code, name in holders.of_functions:
+        tree = _trees.get(code.co_filename)
+        scope = tree.scope_of(code) if tree is not None else None
+        names.mark((scope.home(name) if scope is not None else None, name), marks)
 
 
-def _codes(frame: types.FrameType) -> Iterator[types.CodeType]:
-    """Code of a frame, and of all functions and methods of its module."""
-    yield from _with_inner(frame.f_code)
-    for part in list(frame.f_globals.values()):
-        methods = vars(part).values() if isinstance(part, type) else (part,)
-        for method in methods:
-            if isinstance(method, types.FunctionType):
-                yield from _with_inner(method.__code__)
+def _all_trees() -> Iterable[Tree]:
+    """Those of the program's files, the nearest of them where there are very many."""
+    size = 0
+    for path, space in list(_files()):
+        size += os.path.getsize(path)
+        if size < _MOST_BYTES:
+            _tree(path, space)
+    return [tree for tree in _trees.values() if tree is not None]
 
 
-def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
-    if code.co_name != "__init__":
-        yield code
-    for part in code.co_consts:
-        if isinstance(part, types.CodeType):
-            yield from _with_inner(part)
+def _files() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if is_of_the_program(name) and not name.startswith(_OURS) and os.path.isfile(str(path)):
+            yield str(path), vars(module)
 
 
-def _writes(code: types.CodeType, names: set[str]) -> bool:
-    known = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
-    return bool(known & names) and any(
-        instruction.opname in _WRITING for instruction in dis.get_instructions(code)
-    )
+def _tree(path: str, space: dict[str, Any]) -> Tree | None:
+    if path not in _trees:
+        try:
+            with open(path, encoding="utf-8") as file:
+                _trees[path] = Tree(file.read(), path, space)
+        except (OSError, ValueError, SyntaxError):
+            _trees[path] = None
+    return _trees[path]

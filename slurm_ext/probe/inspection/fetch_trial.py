@@ -9,10 +9,9 @@ import threading
 import types
 from typing import Any, Iterator
 
-from . import deep_changes
+from ..program.program_code import names_of_a_fetch
 from .dataset_inspection import OPAQUE, DatasetInspection
 from .loop_changes import Snapshot, walk
-from .program_code import methods_names
 from .random_state import random_state, same_state
 
 KEEPS_STATE = "the dataset keeps state"
@@ -20,7 +19,7 @@ _PINNED = "pinned seeds (DLQUEUE_SEEDED=allow lifts this)"
 _UNSEEN = "the dataset cannot be looked through"
 _READS_ALONG = "fetching moves an open file's position"
 _SHARED = "the training gets the dataset's own objects"
-_WRITTEN = "the program may write to the dataset's items"
+WRITTEN = "the program may write to the dataset's items"
 _LOCKED = "the dataset takes a lock that another thread may hold"
 _SEEDS = "fetching seeds the training's random numbers"
 _ASKS = "the dataset asks in which process it is"
@@ -70,14 +69,12 @@ class FetchTrial:
         known = self._of_data, self._of_collate
         if inspection.signature != self._inspection.signature or any(s.changed() for s in known):
             return KEEPS_STATE
-        if methods_names(self._dataset) & _OF_A_PROCESS:
+        if names_of_a_fetch(self._dataset) & _OF_A_PROCESS:
             return _ASKS
         if any(self._places.get(one, at) != at for one, at in _places().items()):
             return _READS_ALONG
         if threading.active_count() > 1 and any(isinstance(i, _LOCKS) for i in walk(self._dataset)):
             return _LOCKED
-        if deep_changes.may_come(self._dataset):
-            return _WRITTEN
         return _SHARED if _shares(data, self._of_data) else None
 
 

@@ -12,10 +12,11 @@ from collections import deque
 from itertools import islice
 from typing import Any, Callable, Iterator, Mapping
 
+from ..program.program_code import names_in, own_classes, variables
+from .dataset_inspection import MOST_SUMMED
 from .pages import Memory, memory_of
-from .program_code import names_in, own_classes, variables
 
-_MOST_ITEMS = 256  # of a container: the same ones are equal without being asked
+MOST_ITEMS = 256  # of a container: the same ones are equal without being asked
 _MOST_BYTES = 16384  # all of which is read each time
 _MOST_PARAMETERS = 8  # an optimiser moves them all
 _SETTINGS = {"environ", "getenv"}
@@ -38,14 +39,14 @@ def looks(item: Any) -> Iterator[Look]:
 
 
 def _looks_at_items(item: Any) -> Iterator[Look]:
-    if len(item) > _MOST_ITEMS:
+    if len(item) > MOST_ITEMS:
         yield item.__len__
     if isinstance(item, list):
-        yield lambda: item[:_MOST_ITEMS]
+        yield lambda: item[:MOST_ITEMS]
     elif isinstance(item, dict):
-        yield lambda: tuple(islice(item.values(), _MOST_ITEMS))
+        yield lambda: tuple(islice(item.values(), MOST_ITEMS))
     else:
-        yield lambda: tuple(islice(item, _MOST_ITEMS))
+        yield lambda: tuple(islice(item, MOST_ITEMS))
 
 
 def _looks_at_function(function: types.FunctionType) -> Iterator[Look]:
@@ -81,12 +82,20 @@ def _looks_at_numbers(item: Any) -> Iterator[Look]:
     elif isinstance(item, (bytearray, mmap.mmap)) or (
         ctypes is not None and isinstance(item, ctypes.Array)
     ):
-        yield lambda: zlib.crc32(item)
+        with memoryview(item) as whole:
+            fixed, few = whole.readonly, whole.nbytes <= MOST_SUMMED
+        if not fixed:
+            yield (lambda: zlib.crc32(item)) if few else (lambda: zlib.crc32(_first(item)))
 
 
 def _looks_at_tensor(tensor: Any) -> Iterator[Look]:
     if not tensor.is_inference():
         yield lambda: tensor._version
+
+
+def _first(item: Any) -> bytes:
+    with memoryview(item) as whole, whole.cast("B") as numbers:
+        return bytes(numbers[:MOST_SUMMED])
 
 
 def memory_looks(item: Any, small: bool) -> Iterator[Look | Memory]:

@@ -13,10 +13,10 @@ import types
 import weakref
 from typing import Any, Iterator
 
+from ..program.program_code import code_of, own_classes, variables
 from .dataset_inspection import OPAQUE, parts, telling
 from .looks import Look, looks, memory_looks
 from .pages import Memory
-from .program_code import code_of, own_classes, variables
 from .samplers import set_of
 
 _MOST_LOOKS, _MOST_OBJECTS = 64, 1000  # one or two us each, before each batch

@@ -5,9 +5,9 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from ..program.program_code import names_in
 from .dataset_inspection import telling
 from .loop_changes import walk
-from .program_code import names_in
 
 _SEEDING = frozenset(("seed", "manual_seed", "seed_everything", "set_seed", "default_rng"))
 _FROM_TORCHS = frozenset(("initial_seed", "get_worker_info"))  # other numbers in each run

@@ -73,7 +73,9 @@ def _draws_on(sampler: Any) -> bool:
 def set_of(index_sampler: Any) -> list[Any]:
     """Settings and lists that torch's own samplers read during a pass, for a look at each."""
     found: list[Any] = []
-    while index_sampler is not None:
+    if isinstance(index_sampler, list):
+        return [index_sampler]
+    while hasattr(index_sampler, "__dict__"):
         settings = vars(index_sampler)
         if _named(index_sampler) in _READ_ALL_ALONG:
             found.append(settings)
@@ -131,11 +133,23 @@ def fixed(iterator: Any) -> bool:
 
     That is a range, or a list that only its iterator holds, given as it is or in batches.
     """
+    return _stands(_innermost(iterator))
+
+
+def list_of(iterator: Any) -> list[Any] | None:
+    """The list of numbers, or of batches of them, that an index iterator gives as it stands."""
+    inner = _innermost(iterator)
+    found = next(iter(gc.get_referents(inner)), None) if type(inner) is type(iter([])) else None
+    if type(found) is not list:
+        return None
+    rows = (row if type(row) in (list, tuple) else (row,) for row in found)
+    return found if all(type(part) in _PLAIN_ITEMS for row in rows for part in row) else None
+
+
+def _innermost(iterator: Any) -> Any:
+    """The iterator itself, or that from which torch's batches are made; None: not seen."""
     code = getattr(iterator, "gi_code", None)
-    if code is not None and code is _batches_code():
-        inner = _inner(iterator)
-        return inner is not None and _stands(inner)
-    return _stands(iterator)
+    return _inner(iterator) if code is not None and code is _batches_code() else iterator
 
 
 def _batches_code() -> Any:

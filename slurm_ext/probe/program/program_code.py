@@ -8,6 +8,9 @@ import types
 from typing import Any, Iterator
 
 _LIBRARIES = ("site-packages", "dist-packages", os.path.dirname(os.__file__))
+_NOT_OF_A_FETCH = frozenset(
+    ("__init__", "__new__", "__getstate__", "__setstate__", "__reduce__", "__iter__", "__repr__")
+)
 _FIXED = (types.ModuleType, type, types.BuiltinFunctionType)
 
 
@@ -38,10 +41,18 @@ def code_of(kind: type) -> list[types.FunctionType]:
     return [part for part in vars(kind).values() if isinstance(part, types.FunctionType)]
 
 
-def methods_names(item: Any) -> frozenset[str]:
-    """All names in the methods that the program defines for an object."""
-    kinds = [kind for kind, _ in own_classes(item)]
-    return frozenset().union(*(names_in(part) for kind in kinds for part in code_of(kind)))
+def names_of_a_fetch(item: Any) -> frozenset[str]:
+    """All names in the methods of a dataset that getting an item may lead to."""
+    methods = [part for kind, _ in own_classes(item) for part in code_of(kind)]
+    names, found = {"__getitem__", "__getitems__"}, -1
+    while len(names) != found:
+        found = len(names)
+        names.update(*(names_in(m) for m in methods if m.__name__ in names or _is_special(m)))
+    return frozenset(names)
+
+
+def _is_special(method: types.FunctionType) -> bool:
+    return method.__name__.startswith("__") and method.__name__ not in _NOT_OF_A_FETCH
 
 
 def _settable(name: str, part: Any) -> bool:

@@ -1,0 +1,10 @@
+"""Programs with long lists of annotations, which none of the other scenarios' code is among.
+
+Usage: python -m tests.probe.annotated_scenarios GROUP... (scenario_runs.py says what it prints)
+"""
+
+from tests.probe import loaders_annotated  # noqa: F401 - lists its scenarios
+from tests.probe.scenario_runs import main
+
+if __name__ == "__main__":
+    main()

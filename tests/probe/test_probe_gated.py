@@ -1,0 +1,93 @@
+"""Real DataLoaders from some workers to others, and trainings that pinned their seeds."""
+
+import pytest
+
+from tests.probe.conftest import Scenarios
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["one_worker_shuffled", "persistent", "custom_sampler_with_workers"],
+)
+def test_gated_loaders_give_what_they_gave(scenarios: Scenarios, name: str) -> None:
+    """From some workers to others: same batches, same order, same semantics."""
+    probed, plain, _ = scenarios("gated")
+    assert probed[name]["result"] == plain[name]["result"]
+    assert probed[name]["rows"][0]["method"] == "gated"
+
+
+def test_spawned_workers_are_gated_and_measured(scenarios: Scenarios) -> None:
+    """A user's spawn stays a spawn, with other workers, whose fetches are counted."""
+    probed, plain, errors = scenarios("spawned", DLQUEUE_NUM_WORKERS="2")
+    (row,) = probed["spawned_by_the_user"]["rows"]
+    assert probed["spawned_by_the_user"]["result"] == plain["spawned_by_the_user"]["result"]
+    assert (row["method"], row["started_workers"]) == ("gated", 2)
+    assert row["phases"][0]["fetch_samples"] == 32
+    # Python's own race: a queue's feeder thread, which torch does not join, may be ended between
+    # unlinking its lock and telling the resource tracker, which then says so in four lines.
+    heard = (line for line in errors.splitlines() if "warnings.warn(" not in line)
+    assert [line for line in heard if "resource_tracker" not in line] == []
+
+
+def test_worker_init_fn_runs_once_in_every_worker(scenarios: Scenarios) -> None:
+    """`worker_init_fn` sees each worker's id once; prefetching stays within its factor."""
+    seen, bounded, ids = scenarios("gated")[0]["init_function_timeout_and_prefetch"]["result"]
+    assert seen == list(range(96))
+    assert bounded
+    assert ids == ["0", "1", "2", "3"]
+
+
+def test_fewer_workers_than_asked(scenarios: Scenarios) -> None:
+    """A loader that asked for six works with the four it was given."""
+    assert scenarios("gated")[0]["fewer_than_asked"]["result"] == [list(range(96)), 4]
+
+
+def test_the_gate_is_felt_within_the_epoch(scenarios: Scenarios) -> None:
+    """Four workers, then one, then three, by a number in a file; every sample once, in order."""
+    rows, first, second, third = scenarios("gated")[0]["number_in_a_file"]["result"]
+    assert rows == list(range(600))
+    assert (first, second, third) == (4, 1, 3)
+
+
+def test_warnings_are_the_users_own(scenarios: Scenarios) -> None:
+    """Workers beyond the cores bring no warning; the user's own stay, from the same line."""
+    probed, plain, _ = scenarios("gated")
+    name = "warnings_are_the_users_own"
+    assert probed[name]["result"] == plain[name]["result"]
+    assert plain[name]["result"][0] == 0
+    assert plain[name]["result"][1]
+
+
+SEEDED = {
+    "shuffle_only": ("gated", None),
+    "shuffle_with_a_generator": ("gated", None),
+    "augmented_with_torch": ("own", None),
+    "augmented_rarely": ("gated", "fetching draws random numbers in a job with pinned seeds"),
+    "augmented_rarely_with_numpy": (
+        "gated",
+        "fetching draws random numbers in a job with pinned seeds",
+    ),
+    "augmented_in_workers": ("own", None),
+}
+
+
+@pytest.mark.parametrize(("name", "what"), SEEDED.items())
+def test_pinned_seeds_are_kept(
+    scenarios: Scenarios, name: str, what: tuple[str, str | None]
+) -> None:
+    """Shuffling, augmentation and the job's own random streams are bit for bit the user's."""
+    probed, plain, _ = scenarios("seeded")
+    row = probed[name]["rows"][0]
+    assert probed[name]["result"] == plain[name]["result"]
+    assert (row["method"], row["fallback"]) == what
+
+
+def test_a_seeded_job_may_say_otherwise(scenarios: Scenarios) -> None:
+    """DLQUEUE_SEEDED=allow: workers although seeds are pinned; shuffling still as it was."""
+    probed, plain, _ = scenarios("seeded", DLQUEUE_SEEDED="allow")
+    assert probed["shuffle_only"]["result"] == plain["shuffle_only"]["result"]
+    for name in SEEDED:
+        assert (probed[name]["rows"][0]["method"], probed[name]["rows"][0]["fallback"]) == (
+            "gated",
+            None,
+        )
