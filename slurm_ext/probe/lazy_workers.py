@@ -145,7 +145,9 @@ class LazyWorkers:
         """True if the indices are a list's of the program, to which nothing writes in this pass."""
         try:
             sampled = samplers.list_of(self.feed.rest)
-            return sampled is not None and not deep_changes.may_come_to_list(sampled)
+            return sampled is not None and not deep_changes.may_come_to_list(
+                sampled, self.user_iterator()
+            )
         except Exception:  # objects of another kind
             return False
 
@@ -232,7 +234,7 @@ class LazyWorkers:
 
 def _may_be_written(iterator: Any) -> bool:
     try:
-        return deep_changes.may_come(iterator._dataset, iterator._index_sampler)
+        return deep_changes.may_come(iterator)
     except Exception:  # objects of another kind
         return True
 

@@ -9,7 +9,7 @@ import random
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -166,6 +166,25 @@ def objects_of_the_batch_alone() -> Any:
             note.update(weight=note["weight"] + 1)
             seen.append(note["weight"])
     return [seen, notes[FAR]]
+
+
+def list_that_a_class_keeps() -> Any:
+    counts = [0]
+
+    def change(number: int) -> None:
+        counts[0] += number
+
+    return [seen_by(OfAClass(), change), counts]
+
+
+def generator_that_hands_on() -> Any:
+    data, seen, counts = Annotated(), [], [0]
+    for epoch in range(2):
+        for batch in handed_on(DataLoader(data, batch_size=4)):
+            seen += batch.tolist()
+            counts[0] += 1
+        data.notes[FAR]["weight"] += epoch
+    return [seen, counts]
 
 
 # -- harmful ---------------------------------------------------------------------------------
@@ -343,6 +362,63 @@ def indices_far_in_a_samplers_list() -> Any:
     return seen
 
 
+def handed_on(loader: Any) -> Any:
+    for batch in loader:  # noqa: UP028 - as it is written where there is more to do
+        yield batch
+
+
+def corrected_where_a_generator_hands_on() -> Any:
+    """The loop that has the loader is not the one that writes."""
+    data, seen = Annotated(), []
+    for number, batch in enumerate(handed_on(DataLoader(data, batch_size=4))):
+        seen += batch.tolist()
+        data.notes[ahead(number)]["weight"] += number
+    return seen
+
+
+class Kept(DataLoader[Any]):
+    """One iterator for all epochs, of which each has a part."""
+
+    def __iter__(self) -> Any:
+        if not hasattr(self, "batches"):
+            self.__dict__["batches"] = super().__iter__()
+        for _ in range(6):
+            yield next(self.__dict__["batches"])
+
+
+def corrected_between_parts_of_a_pass() -> Any:
+    data, seen = Annotated(), []
+    loader = Kept(data, batch_size=4)
+    for epoch in range(4):
+        for batch in loader:
+            seen += batch.tolist()
+        data.notes[ahead(6 * epoch)]["weight"] += 1 + epoch
+    return seen
+
+
+class OfAClass(Annotated):
+    table: ClassVar = [{"weight": n} for n in range(FAR + 96)]
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.tensor(self.table[FAR + index]["weight"])
+
+
+def list_of_a_class() -> Any:
+    def change(number: int) -> None:
+        OfAClass.table[ahead(number)]["weight"] += number
+
+    return seen_by(OfAClass(), change)
+
+
+def attribute_by_its_name() -> Any:
+    data = Annotated()
+
+    def change(number: int) -> None:
+        getattr(data, "notes")[ahead(number)]["weight"] += number  # noqa: B009
+
+    return seen_by(data, change)
+
+
 # By their names in a text: no code mentions a scenario, as none mentions a program's main function.
 named_scenarios(
     globals(),
@@ -350,10 +426,12 @@ named_scenarios(
         "copies_of_annotations list_that_bears_a_methods_name list_that_bears_a_librarys_name"
         " folder_of_many_files annotations_corrected_between_passes batches_in_a_list"
         " indices_in_a_list mapped_file_that_is_read looks_for_its_worker_elsewhere"
-        " objects_of_the_batch_alone"
+        " objects_of_the_batch_alone generator_that_hands_on list_that_a_class_keeps"
     ),
     written=(
-        "objects_that_the_dataset_keeps mapped_file_that_is_written"
+        "corrected_where_a_generator_hands_on corrected_between_parts_of_a_pass"
+        " list_of_a_class attribute_by_its_name"
+        " objects_that_the_dataset_keeps mapped_file_that_is_written"
         " indices_far_in_a_samplers_list"
         " batches_that_the_loop_changes indices_that_a_function_changes"
         " annotations_corrected_within_a_pass corrected_by_a_method part_of_a_copy"

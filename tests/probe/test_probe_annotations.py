@@ -51,6 +51,8 @@ APART = [
     "mapped_file_that_is_read",
     "looks_for_its_worker_elsewhere",
     "objects_of_the_batch_alone",
+    "generator_that_hands_on",
+    "list_that_a_class_keeps",
 ]
 
 
@@ -76,6 +78,10 @@ WRITES = {
     "item_of_the_dataset": WRITTEN,
     "iterator_that_outlives_its_loop": WRITTEN,
     "corrected_in_another_loop": WRITTEN,
+    "corrected_where_a_generator_hands_on": WRITTEN,
+    "corrected_between_parts_of_a_pass": WRITTEN,
+    "list_of_a_class": WRITTEN,
+    "attribute_by_its_name": WRITTEN,
     "objects_that_the_dataset_keeps": "the training gets the dataset's own objects",
     "mapped_file_that_is_written": WRITTEN,
     "indices_far_in_a_samplers_list": WRITTEN,

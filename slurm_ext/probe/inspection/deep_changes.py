@@ -8,9 +8,10 @@ none does.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import weakref
-from typing import Any, Iterable, Iterator
+from typing import Any, Iterator
 
 from ..program import careful
 from ..program.holders import Holders
@@ -30,29 +31,29 @@ _trees: dict[str, Tree | None] = {}
 _verdicts: dict[Any, tuple[Any, bool]] = {}
 
 
-def may_come(dataset: Any, index_sampler: Any = None) -> bool:
+def may_come(iterator: Any) -> bool:
     """True if the program's code may write where a dataset has items out of a look's reach.
 
     So it is with long lists of a sampler. The answer is kept for the place of the program.
     """
-    frames = list(program_frames())
+    dataset, frames = iterator._dataset, list(program_frames())
     places = tuple((frame.f_code, frame.f_lineno) for frame, here in frames if here)
     reference, verdict = _verdicts.get(places, (None, False))
     if reference is None or reference() is not dataset:
-        lists = [one for one in set_of(index_sampler) if type(one) is list]
+        lists = [one for one in set_of(iterator._index_sampler) if type(one) is list]
         hidden = HiddenItems(dataset, [one for one in lists if len(one) > MOST_ITEMS])
-        verdict = hidden.some and _writes(hidden, frames)
+        verdict = hidden.some and _writes(hidden, frames, iterator)
         if type(dataset).__weakrefoffset__:
             _verdicts[places] = weakref.ref(dataset), verdict
     return verdict
 
 
-def may_come_to_list(sampled: list[Any]) -> bool:
+def may_come_to_list(sampled: list[Any], iterator: Any) -> bool:
     """True if the program's code may write to a list from which a loader takes its indices."""
-    return _writes(HiddenItems(None, [sampled]), list(program_frames()))
+    return _writes(HiddenItems(None, [sampled]), list(program_frames()), iterator)
 
 
-def _writes(hidden: HiddenItems, frames: list[Any]) -> bool:
+def _writes(hidden: HiddenItems, frames: list[Any], iterator: Any) -> bool:
     marked = [
         (Holders(hidden.containers), CONTAINER),
         (Holders(hidden.long), CONTAINER_OF_PLAIN),
@@ -61,26 +62,37 @@ def _writes(hidden: HiddenItems, frames: list[Any]) -> bool:
     ]
     if any(holders.unknown for holders, _ in marked[:-1]):
         return True
+    wanted = {name for holders, _ in marked[:-1] for name in holders.names()}
     live = {}
     for frame, _ in frames:
         tree = _tree(frame.f_code.co_filename, frame.f_globals)
         live[frame] = tree.scope_of(frame.f_code) if tree is not None else None
     if None in live.values():
-        return careful.may_write(live, {name for holders, _ in marked for name in holders.names()})
-    names = MarkedNames(_all_trees(), hidden.plain)
+        return careful.may_write(live, wanted)
+    if any(_has_any(path, wanted) for path in _read_all()):
+        return True
+    names = MarkedNames(filter(None, _trees.values()), hidden.plain)
     for holders, marks in marked:
         _mark(names, holders, marks)
-    reach = Reach(names.scopes, _lines(frames, live))
+    reach = Reach(names.scopes, _lines(frames, live, _is_kept(iterator)))
     return WrittenObjects(names, hidden.strange).may_come(reach.may_run)
 
 
-def _lines(frames: list[Any], scopes: dict[Any, Any]) -> dict[Scope, list[tuple[int, int]]]:
+def _is_kept(iterator: Any) -> bool:
+    """True if more than frames have the iterator: the pass does not end with its loop."""
+    holders = Holders([iterator])
+    return bool(holders.attributes or holders.of_modules or holders.unknown)
+
+
+def _lines(
+    frames: list[Any], scopes: dict[Any, Any], kept: bool
+) -> dict[Scope, list[tuple[int, int]]]:
     """Lines ahead of all frames, up to the one with which the pass ends."""
     lines: dict[Scope, list[tuple[int, int]]] = {}
     ended = False
     for frame, here in frames:
         if not (here and ended):
-            found, ends = lines_ahead(frame, scopes[frame])
+            found, ends = lines_ahead(frame, scopes[frame], kept)
             lines.setdefault(scopes[frame], []).extend(found)
             ended = ended or (here and ends)
     return lines
@@ -98,14 +110,24 @@ def _mark(names: MarkedNames, holders: Holders, marks: int) -> None:
         names.mark((scope.home(name) if scope is not None else None, name), marks)
 
 
-def _all_trees() -> Iterable[Tree]:
-    """Those of the program's files, the nearest of them where there are very many."""
+def _read_all() -> Iterator[str]:
+    """Read the program's files; give the paths of those for which there are too many."""
     size = 0
     for path, space in list(_files()):
         size += os.path.getsize(path)
         if size < _MOST_BYTES:
             _tree(path, space)
-    return [tree for tree in _trees.values() if tree is not None]
+        if _trees.get(path) is None:
+            yield path
+
+
+def _has_any(path: str, names: set[str]) -> bool:
+    """True if a file has one of the names, or cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return not names.isdisjoint(re.findall(r"\w+", file.read()))
+    except (OSError, ValueError):
+        return True
 
 
 def _files() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -53,12 +53,21 @@ class Calls:
             return 0
         if name in known.SAME_PARTS:
             return copied(given)
+        if name == "getattr":
+            return inside(given) | self._named(call, scope)
         if name in known.A_PART:
             return inside(given)
         home = getattr(scope.tree.space.get(name), "__module__", None)
         if scope.home(name) is None and isinstance(home, str):
             return self._of_library(call, home, name, given, scope)
         return self._unknown(call, given, scope)
+
+    def _named(self, call: ast.Call, scope: Scope) -> int:
+        """Marks of the attribute that `getattr` is asked for."""
+        name = getattr(call.args[1], "value", None) if len(call.args) > 1 else None
+        if isinstance(name, str):
+            return self.names.attribute(call.args[0], name, scope)
+        return self.names.any_attribute()
 
     def _of_library(self, call: ast.Call, home: str, name: str, given: int, scope: Scope) -> int:
         if not given:

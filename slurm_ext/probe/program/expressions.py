@@ -39,6 +39,8 @@ class Expressions:
             return owner if owner & (ITEM | DEEPER) else copied(owner)
         key = getattr(node.slice, "value", None)
         key = getattr(key, "value", key)  # an ast.Index before Python 3.9
+        if isinstance(key, str) and _is_space(node.value):
+            return self.names.attribute(None, key, scope)
         if isinstance(key, (str, int)) and self.names.is_plain(key, owner):
             return 0
         return inside(owner) | self.given_by(owner)
@@ -46,6 +48,8 @@ class Expressions:
     def rows(self, node: Any, scope: Scope) -> list[int]:
         """Marks of what each step of `enumerate`, `zip` or a dict's `items` gives; else none."""
         name = getattr(getattr(node, "func", None), "id", "") or getattr(node, "func", None)
+        if getattr(name, "attr", name) in self.names.functions:
+            return []
         if name in ("enumerate", "zip"):
             parts = [self.marks(one, scope) for one in node.args]
             each = [inside(marks) | self.given_by(marks) for marks in parts]
@@ -89,6 +93,12 @@ class Expressions:
 
     def _of_call(self, node: ast.Call, scope: Scope) -> int:
         return self.of_call(node, scope)
+
+
+def _is_space(node: Any) -> bool:
+    """True for the dict of an object's attributes."""
+    called = getattr(getattr(node, "func", None), "id", "")
+    return getattr(node, "attr", "") == "__dict__" or called == "vars"
 
 
 _WAYS: dict[type, Callable[[Expressions, Any, Scope], int]] = {

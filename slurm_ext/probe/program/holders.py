@@ -16,7 +16,7 @@ from .still_to_run import program_frames
 _OURS = __name__.partition(".program.")[0]
 _CONTAINERS = (list, tuple, set, frozenset, deque, dict)
 _PASSING = ("iterator", "map", "filter", "zip", "enumerate", "reversed")
-_SEEN_BELOW = (types.FrameType, types.ModuleType)
+_SEEN_BELOW = (types.FrameType, types.ModuleType, types.MappingProxyType)
 _METHODS = (types.BuiltinMethodType, types.MethodWrapperType)
 _MOST_LEVELS, _MOST_HOLDERS = 8, 400
 
@@ -94,7 +94,8 @@ class Holders:
         slots = [name for kind in type(holder).__mro__ for name in _slots(kind)]
         names += [name for name in slots if id(getattr(holder, name, None)) in self._known]
         for name in names:
-            self.attributes.setdefault(name, []).append(type(holder))
+            kind = holder if isinstance(holder, type) else type(holder)
+            self.attributes.setdefault(name, []).append(kind)
         if not names and not isinstance(holder, _CONTAINERS):
             self.unknown = True
         return [] if names else [holder]

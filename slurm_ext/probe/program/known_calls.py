@@ -14,7 +14,7 @@ NOTHING_KEPT = _words(
 SAME_PARTS = _words(
     "list tuple dict set frozenset sorted enumerate zip reversed iter deque OrderedDict tqdm copy"
 )
-A_PART = _words("next min max sum getattr")
+A_PART = _words("next min max sum")
 
 WRITING = _words(
     "append extend insert pop popitem remove clear update setdefault sort reverse add discard"

@@ -66,6 +66,10 @@ class MarkedNames:
             return union(self.of((one, key)) for one in ("", *self._family(kind)))
         return union(marks for (_, one), marks in self._marks.items() if one == key)
 
+    def any_attribute(self) -> int:
+        """Marks of whatever attribute there is."""
+        return union(marks for (_, one), marks in self._marks.items() if one.startswith("."))
+
     def _family(self, kind: str) -> set[str]:
         """A class, those it derives from, and those of the program that derive from one of them."""
         family = self._families.get(kind)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import inspect
 import sys
 import threading
 import types
@@ -16,6 +17,7 @@ from typing import Any, Iterable, Iterator
 from .program_code import is_of_the_program
 from .program_trees import Scope
 
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _OURS = __name__.partition(".program.")[0]
 
 
@@ -32,13 +34,20 @@ def program_frames() -> Iterator[tuple[types.FrameType, bool]]:
             frame = frame.f_back
 
 
-def lines_ahead(frame: types.FrameType, scope: Scope) -> tuple[list[tuple[int, int]], bool]:
-    """Lines of a frame's function that may follow, and if the pass ends with them."""
+def lines_ahead(
+    frame: types.FrameType, scope: Scope, kept: bool
+) -> tuple[list[tuple[int, int]], bool]:
+    """Lines of a frame's function that may follow, and if the pass ends with them.
+
+    `kept`: an object of the program keeps the pass, which outlives its loop then.
+    """
     line = frame.f_lineno
     path = list(_path(scope.node, line))
     last = path[-1][0] if path else None
-    if isinstance(last, ast.For) and line < last.body[0].lineno and _held_by(last, frame):
-        return [(last.body[0].lineno, _end(last))], True
+    heads = isinstance(last, ast.For) and line < last.body[0].lineno
+    if isinstance(last, ast.For) and heads and not kept and _held_by(last, frame):
+        # A generator hands each batch on: its caller's loop goes on before the next.
+        return [(last.body[0].lineno, _end(last))], not frame.f_code.co_flags & _GENERATORS
     return list(_ahead(path)), False
 
 
