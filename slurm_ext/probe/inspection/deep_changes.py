@@ -15,11 +15,12 @@ from typing import Any, Iterator
 
 from ..program import careful
 from ..program.holders import Holders
+from ..program.lines_ahead import lines_ahead, program_frames
 from ..program.marked_names import MarkedNames
 from ..program.marks import AN_ITEM, CONTAINER, CONTAINER_OF_PLAIN, GROUP, WAY
 from ..program.program_code import is_of_the_program
 from ..program.program_trees import Scope, Tree
-from ..program.still_to_run import Reach, lines_ahead, program_frames
+from ..program.reach import Reach
 from ..program.written_objects import WrittenObjects
 from .hidden_items import HiddenItems
 from .looks import MOST_ITEMS

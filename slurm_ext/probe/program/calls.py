@@ -9,6 +9,7 @@ from . import known_calls as known
 from .expressions import Expressions
 from .marked_names import MarkedNames, module_of
 from .marks import DEEPER, ITEM, ITSELF, WAY, copied, holding, inside, union
+from .own_calls import OwnCalls
 from .program_code import is_of_the_program
 from .program_trees import Scope
 
@@ -24,6 +25,7 @@ class Calls:
     ) -> None:
         self.names: MarkedNames = expressions.names
         self._marks, self._strange, self._write = expressions.marks, strange, on_write
+        self._own = OwnCalls(self.names, self._marks)
         expressions.of_call = self.marks
 
     def marks(self, call: ast.Call, scope: Scope) -> int:
@@ -38,7 +40,7 @@ class Calls:
         if not isinstance(function, ast.Name):
             return self._unknown(call, given, scope)
         if function.id in self.names.functions or function.id in self.names.bases:
-            return self._own(call, function.id, None, given, scope)
+            return self._own.marks(call, function.id, None, given, scope)
         return self._by_name(call, function.id, given, scope)
 
     def _unknown(self, call: ast.Call, given: int, scope: Scope) -> int:
@@ -88,40 +90,6 @@ class Calls:
         for name, value in fields:
             self.names.mark(("", "." + name), self._marks(value, scope))
 
-    # -- functions of the program ----------------------------------------------------------
-
-    def _own(self, call: ast.Call, name: str, owner: int | None, given: int, scope: Scope) -> int:
-        """A function of the program of this name; a method of its `owner`."""
-        making = name in self.names.bases
-        for function in self._functions(name):
-            self._hand_over(call, function, owner, scope)
-        if making:  # without an `__init__`, fields are what is given
-            return 0 if self._functions(name) else holding(given)
-        return self.names.of(("", name + "()"))
-
-    def _functions(self, name: str) -> list[Scope]:
-        made = [s for s in self.names.functions.get("__init__", []) if s.kind == name]
-        return [*self.names.functions.get(name, []), *made]
-
-    def _hand_over(self, call: ast.Call, function: Scope, owner: int | None, scope: Scope) -> None:
-        parameters = function.parameters()
-        if function.kind and parameters[:1] in (["self"], ["cls"]):
-            self.names.mark((function, parameters[0]), owner or 0)
-            parameters = parameters[1:]
-        spread = any(isinstance(one, ast.Starred) for one in call.args)
-        for count, one in enumerate(call.args):
-            fitting = parameters if spread else parameters[count : count + 1] or parameters[-2:]
-            self._give(function, fitting, self._marks(one, scope))
-        for keyword in call.keywords:
-            fitting = [keyword.arg] if keyword.arg in parameters else parameters
-            self._give(function, fitting, self._marks(keyword.value, scope))
-
-    def _give(self, function: Scope, parameters: list[Any], marks: int) -> None:
-        args = function.node.args
-        rest = [one.arg for one in (args.vararg, args.kwarg) if one is not None]
-        for name in parameters:
-            self.names.mark((function, name), holding(marks) if name in rest else marks)
-
     # -- methods ---------------------------------------------------------------------------
 
     def _method(self, call: ast.Call, function: ast.Attribute, given: int, scope: Scope) -> int:
@@ -130,7 +98,7 @@ class Calls:
         if home is not None and (name not in self.names.functions or not is_of_the_program(home)):
             return self._of_library(call, home, name, given, scope)
         if _is_super(function.value):
-            return self._own(call, name, 0, given, scope)
+            return self._own.marks(call, name, 0, given, scope)
         owner = self._marks(function.value, scope)
         if owner & ITSELF and self._writes(name, owner):
             self._write(call, scope)
@@ -138,7 +106,7 @@ class Calls:
             held = copied(given) if name in known.GATHERING_PARTS else holding(given)
             self.names.bind(function.value, held, scope)
         elif name in self.names.functions:
-            return self._own(call, name, owner, given, scope) | self._result(name, owner)
+            return self._own.marks(call, name, owner, given, scope) | self._result(name, owner)
         elif not owner & ITSELF:
             return self._unknown(call, given, scope) | self._result(name, owner)
         return self._result(name, owner)

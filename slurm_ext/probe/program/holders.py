@@ -11,7 +11,7 @@ from collections import deque
 from typing import Any, Iterable
 
 from . import known_calls as known
-from .still_to_run import program_frames
+from .lines_ahead import program_frames
 
 _OURS = __name__.partition(".program.")[0]
 _CONTAINERS = (list, tuple, set, frozenset, deque, dict)
