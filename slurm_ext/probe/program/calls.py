@@ -81,7 +81,7 @@ class Calls:
             self._note_fields(call, scope)
         if name in known.NEW_RESULT:
             return 0
-        return copied(given) if name == "copy" else given
+        return copied(given) if name in known.SAME_PARTS else given | inside(given)
 
     def _note_fields(self, call: ast.Call, scope: Scope) -> None:
         """A loader has what it was given in attributes of the same names; its batches are new."""
