@@ -12,7 +12,8 @@ NOTHING_KEPT = _words(
     " chr any all callable hasattr format divmod pow deepcopy super"
 )
 SAME_PARTS = _words(
-    "list tuple dict set frozenset sorted enumerate zip reversed iter deque OrderedDict tqdm copy sample choices chain islice cycle"
+    "list tuple dict set frozenset sorted enumerate zip reversed iter deque OrderedDict tqdm"
+    " copy sample choices chain islice cycle"
 )
 A_PART = _words("next min max sum")
 

@@ -29,12 +29,15 @@ class MarkedNames:
         self.grew = False
         self.handed = {part.id for part in _handed(self.scopes)}
         self._marks: dict[Any, int] = {}
+        self._of_any: dict[str, int] = {}  # attributes, of whatever class
         self._families: dict[str, set[str]] = {}
 
     def mark(self, key: Any, marks: int) -> None:
         """Add to (scope or None, variable), (class, ".attribute") or ("", "function()")."""
         if marks & ~self._marks.get(key, 0):
             self._marks[key] = self._marks.get(key, 0) | marks
+            if key[1].startswith("."):
+                self._of_any[key[1]] = self._of_any.get(key[1], 0) | marks
             self.grew = True
 
     def of(self, key: Any) -> int:
@@ -64,11 +67,11 @@ class MarkedNames:
         kind, key = class_of(owner, scope), "." + name
         if kind:
             return union(self.of((one, key)) for one in ("", *self._family(kind)))
-        return union(marks for (_, one), marks in self._marks.items() if one == key)
+        return self._of_any.get(key, 0)
 
     def any_attribute(self) -> int:
         """Marks of whatever attribute there is."""
-        return union(marks for (_, one), marks in self._marks.items() if one.startswith("."))
+        return union(self._of_any.values())
 
     def _family(self, kind: str) -> set[str]:
         """A class, those it derives from, and those of the program that derive from one of them."""
