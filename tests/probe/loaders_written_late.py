@@ -2,6 +2,7 @@
 
 # ruff: noqa: D103 - written as jobs are, each named by what it does
 
+import gc
 import random
 import tempfile
 from typing import Any
@@ -126,11 +127,25 @@ def corrected_between_parts_of_a_pass() -> Any:
     return seen
 
 
+def items_hidden_from_the_collector() -> Any:
+    """A frozen object is not found by those that it refers to."""
+    data = Annotated()
+    gc.freeze()
+
+    def change(number: int) -> None:
+        data.notes[ahead(number)]["weight"] += number
+
+    seen = seen_by(data, change)
+    gc.unfreeze()
+    return seen
+
+
 # By their names in a text: no code mentions a scenario, as none mentions a program's main function.
 named_scenarios(
     globals(),
     written=(
-        "labels_far_in_a_list reshuffled_by_the_loop iterator_that_outlives_its_loop"
+        "items_hidden_from_the_collector"
+        " labels_far_in_a_list reshuffled_by_the_loop iterator_that_outlives_its_loop"
         " corrected_in_another_loop batches_that_the_loop_changes"
         " indices_that_a_function_changes mapped_file_that_is_written"
         " indices_far_in_a_samplers_list corrected_where_a_generator_hands_on"

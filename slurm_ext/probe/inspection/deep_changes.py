@@ -7,6 +7,7 @@ none does.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -61,7 +62,8 @@ def _writes(hidden: HiddenItems, frames: list[Any], iterator: Any) -> bool:
         (Holders(hidden.shared), AN_ITEM | GROUP),
         (Holders(hidden.ways), WAY),
     ]
-    if any(holders.unknown for holders, _ in marked[:-1]):
+    hides = gc.get_freeze_count() > 0  # holders from the collector, and so from us
+    if hides or any(holders.unknown for holders, _ in marked[:-1]):
         return True
     wanted = {name for holders, _ in marked[:-1] for name in holders.names()}
     live = {}

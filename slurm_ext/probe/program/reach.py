@@ -39,7 +39,7 @@ class Reach:
         if outer is None or outer.outer is None or outer in self._whole or outer in self._live:
             return True
         made = (scope.tree.path, scope.name or "<lambda>", scope.first_line())
-        return self._made is None or made in self._made
+        return made in self._made
 
     def _comes(self, scope: Scope, names: set[str]) -> bool:
         """True if a name leads here, or if nobody sees what calls it."""
@@ -56,10 +56,8 @@ class Reach:
         return unseen or bool(getattr(scope.node, "decorator_list", ())) or _inherited(scope)
 
 
-def _functions_made() -> set[tuple[str, str, int]] | None:
-    """Files, names and lines of the functions that there are; None: some are hidden."""
-    if gc.get_freeze_count():
-        return None
+def _functions_made() -> set[tuple[str, str, int]]:
+    """Files, names and lines of the functions that there are."""
     codes = (one.__code__ for one in gc.get_objects() if type(one) is types.FunctionType)
     return {(code.co_filename, code.co_name, code.co_firstlineno) for code in codes}
 
