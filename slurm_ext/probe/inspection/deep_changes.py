@@ -8,28 +8,22 @@ none does.
 from __future__ import annotations
 
 import gc
-import os
-import re
-import sys
 import weakref
-from typing import Any, Iterator
+from typing import Any
 
 from ..program import careful
 from ..program.holders import Holders
 from ..program.lines_ahead import lines_ahead, program_frames
 from ..program.marked_names import MarkedNames
 from ..program.marks import AN_ITEM, CONTAINER, CONTAINER_OF_PLAIN, GROUP, WAY
-from ..program.program_code import is_of_the_program
-from ..program.program_trees import Scope, Tree
+from ..program.program_files import all_trees, has_any, read_all, tree_of
+from ..program.program_trees import Scope
 from ..program.reach import Reach
 from ..program.written_objects import WrittenObjects
 from .hidden_items import HiddenItems
 from .looks import MOST_ITEMS
 from .samplers import set_of
 
-_MOST_BYTES = 1 << 19  # of files that are read, half a second
-_OURS = __name__.partition(".inspection.")[0]
-_trees: dict[str, Tree | None] = {}
 _verdicts: dict[Any, tuple[Any, bool]] = {}
 
 
@@ -68,13 +62,13 @@ def _writes(hidden: HiddenItems, frames: list[Any], iterator: Any) -> bool:
     wanted = {name for holders, _ in marked[:-1] for name in holders.names()}
     live = {}
     for frame, _ in frames:
-        tree = _tree(frame.f_code.co_filename, frame.f_globals)
+        tree = tree_of(frame.f_code.co_filename, frame.f_globals)
         live[frame] = tree.scope_of(frame.f_code) if tree is not None else None
     if None in live.values():
         return careful.may_write(live, wanted)
-    if any(_has_any(path, wanted) for path in _read_all()):
+    if any(has_any(path, wanted) for path in read_all()):
         return True
-    names = MarkedNames(filter(None, _trees.values()), hidden.plain)
+    names = MarkedNames(all_trees(), hidden.plain)
     for holders, marks in marked:
         _mark(names, holders, marks)
     reach = Reach(names.scopes, _lines(frames, live, _is_kept(iterator)))
@@ -108,43 +102,6 @@ def _mark(names: MarkedNames, holders: Holders, marks: int) -> None:
     for name in holders.of_modules:
         names.mark((None, name), marks)
     for code, name in holders.of_functions:
-        tree = _trees.get(code.co_filename)
-        scope = tree.scope_of(code) if tree is not None else None
+        trees = [tree for tree in all_trees() if tree.path == code.co_filename]
+        scope = trees[0].scope_of(code) if trees else None
         names.mark((scope.home(name) if scope is not None else None, name), marks)
-
-
-def _read_all() -> Iterator[str]:
-    """Read the program's files; give the paths of those for which there are too many."""
-    size = 0
-    for path, space in list(_files()):
-        size += os.path.getsize(path)
-        if size < _MOST_BYTES:
-            _tree(path, space)
-        if _trees.get(path) is None:
-            yield path
-
-
-def _has_any(path: str, names: set[str]) -> bool:
-    """True if a file has one of the names, or cannot be read."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return not names.isdisjoint(re.findall(r"\w+", file.read()))
-    except (OSError, ValueError):
-        return True
-
-
-def _files() -> Iterator[tuple[str, dict[str, Any]]]:
-    for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if is_of_the_program(name) and not name.startswith(_OURS) and os.path.isfile(str(path)):
-            yield str(path), vars(module)
-
-
-def _tree(path: str, space: dict[str, Any]) -> Tree | None:
-    if path not in _trees:
-        try:
-            with open(path, encoding="utf-8") as file:
-                _trees[path] = Tree(file.read(), path, space)
-        except (OSError, ValueError, SyntaxError):
-            _trees[path] = None
-    return _trees[path]
