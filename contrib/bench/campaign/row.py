@@ -101,7 +101,7 @@ def row_of(
         fault=fault,
         submitted=len(submitted),
         refused=len(failed) - len(ours),
-        rejected=[f"{one.kind} of {one.user}: {one.said.strip()[:200]}" for one in ours],
+        rejected=[f"{one.kind} of {one.user}: {one.said.strip()[-200:]}" for one in ours],
         drained=list(drained),
         changed=list(changed),
         runs=sum(run.over for run in ran),
