@@ -14,9 +14,11 @@ NO_STEP = "no step that dlqueue knows"
 
 def figure(run: Ran) -> tuple[str, float] | None:
     """`samples` or `steps`, and how many a second the job made; None: the probe has neither."""
-    found = loader_run(_record(run))
+    in_turn, found = _in_turn(run), loader_run(_record(run))
+    if in_turn is not None:
+        return "samples", in_turn
     if found is not None:
-        return "samples", _in_turn(run) or found.whole_samples_per_s or _whole(run)
+        return "samples", found.whole_samples_per_s or _whole(run)
     clocks = [one["optimizer"] for one in run.summaries if one.get("optimizer")]
     best = max(clocks, key=lambda clock: int(clock["steps"]), default=None)
     if best is None or best["steps"] < 2 or not best["wall_s"]:

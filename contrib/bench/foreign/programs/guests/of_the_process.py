@@ -253,7 +253,7 @@ def stream_left_early():
     """A sharded stream with persistent workers, left by `break`."""
     trainer = Trainer()
     loader = DataLoader(Stream(960), batch_size=16, num_workers=2, persistent_workers=True)
-    for _ in range(3):
+    for _ in range(8):
         with trainer.truth.training():
             for number, (x, y) in enumerate(loader):
                 trainer.step(x, y)

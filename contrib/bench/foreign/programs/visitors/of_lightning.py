@@ -158,7 +158,7 @@ def temporal_fusion():
         def on_train_epoch_end(self, *_):
             truth.end()
 
-    trainer = L.Trainer(max_epochs=2, gradient_clip_val=0.1, callbacks=[Clock()], **_QUIET)
+    trainer = L.Trainer(max_epochs=12, gradient_clip_val=0.1, callbacks=[Clock()], **_QUIET)
     trainer.fit(net, rows.to_dataloader(train=True, batch_size=16, num_workers=0))
     truth.tell()
 
