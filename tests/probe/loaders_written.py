@@ -4,6 +4,7 @@
 
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader
 
 from tests.probe.annotated_data import FAR, Annotated, OfAClass, ahead, seen_by
@@ -114,11 +115,24 @@ def attribute_by_its_name() -> Any:
     return seen_by(data, change)
 
 
+def longer_list_of_the_same_items() -> Any:
+    """The dataset has a part of a list, and so the list's items."""
+    notes = [{"weight": n % 5} for n in range(FAR + 200)]
+    part = notes[: FAR + 96]
+    data = Numbers(lambda index: torch.tensor(part[FAR + index]["weight"]))
+
+    def change(number: int) -> None:
+        notes[ahead(number)]["weight"] += number
+
+    return seen_by(data, change)
+
+
 # By their names in a text: no code mentions a scenario, as none mentions a program's main function.
 named_scenarios(
     globals(),
     written=(
-        "annotations_corrected_within_a_pass corrected_by_a_method part_of_a_copy"
+        "longer_list_of_the_same_items"
+        " annotations_corrected_within_a_pass corrected_by_a_method part_of_a_copy"
         " list_held_by_an_object item_held_by_an_object corrected_by_a_function"
         " item_of_the_dataset objects_that_the_dataset_keeps list_of_a_class"
         " attribute_by_its_name"

@@ -81,6 +81,7 @@ WRITES = {
     "corrected_where_a_generator_hands_on": WRITTEN,
     "corrected_between_parts_of_a_pass": WRITTEN,
     "list_of_a_class": WRITTEN,
+    "longer_list_of_the_same_items": WRITTEN,
     "items_hidden_from_the_collector": WRITTEN,
     "attribute_by_its_name": WRITTEN,
     "objects_that_the_dataset_keeps": "the training gets the dataset's own objects",

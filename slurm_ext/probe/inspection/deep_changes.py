@@ -53,7 +53,7 @@ def _writes(hidden: HiddenItems, frames: list[Any], iterator: Any) -> bool:
     marked = [
         (Holders(hidden.containers), CONTAINER),
         (Holders(hidden.long), CONTAINER_OF_PLAIN),
-        (Holders(hidden.shared), AN_ITEM | GROUP),
+        (Holders(hidden.shared, besides=hidden.containers), AN_ITEM | GROUP),
         (Holders(hidden.ways), WAY),
     ]
     hides = gc.get_freeze_count() > 0  # holders from the collector, and so from us

@@ -96,8 +96,9 @@ def _is_strange(item: Any) -> bool:
 
 
 def _shared(container: Any) -> Iterator[Any]:
-    """Items to which others refer than their container, and looks at it."""
+    """Items to which others may refer than their container: the last, and all that have more."""
     items = list(_items(container))
+    yield items[-1]
     for few in (items[MAX_ITEMS:MOST_ITEMS], items[MOST_ITEMS:]):
         counts = [sys.getrefcount(item) for item in few]
         lonely = min(counts, default=0)

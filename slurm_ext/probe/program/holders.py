@@ -24,16 +24,17 @@ _MOST_LEVELS, _MOST_HOLDERS = 8, 400
 class Holders:
     """Holders of `objects`: `attributes` by name and class, variables by name and code.
 
-    `unknown`: somebody has them whom no name leads to.
+    Those whom `besides` has are not looked for. `unknown`: somebody has them whom no name leads to.
     """
 
-    def __init__(self, objects: Iterable[Any]) -> None:
+    def __init__(self, objects: Iterable[Any], besides: Iterable[Any] = ()) -> None:
         self.attributes: dict[str, list[type]] = {}
         self.of_modules: set[str] = set()
         self.of_functions: set[tuple[types.CodeType, str]] = set()
         self.unknown = False
         level = list(objects)
-        self._known = {id(level), *map(id, level)}
+        self._besides = set(map(id, besides))
+        self._known = {id(level), *map(id, level), *map(id, besides)}
         for _ in range(_MOST_LEVELS):
             level[:] = self._above(level)
             self._known.update(map(id, level))
@@ -58,7 +59,8 @@ class Holders:
         self.of_functions.update((frame.f_code, name) for name in self._names_in(frame.f_locals))
 
     def _names_in(self, space: Any) -> list[str]:
-        return [name for name, value in list(space.items()) if id(value) in self._known]
+        wanted = self._known - self._besides
+        return [name for name, value in list(space.items()) if id(value) in wanted]
 
     def _note(self, holder: Any) -> list[Any]:
         """Take down a holder's names; what is nameless itself is looked for further."""
