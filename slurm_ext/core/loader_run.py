@@ -169,8 +169,8 @@ def _startup_s(loaders: Sequence[_Json]) -> float | None:
     """
     passes = sum([in_all(loader, "epochs") for loader in loaders])
     seconds = sum([loader.get("startup_s") or 0.0 for loader in loaders])
-    first_s = [loader.get("first_startup_s") for loader in loaders]
-    if None not in first_s and passes >= 2 * len(loaders):
+    first_s = [one for loader in loaders if (one := loader.get("first_startup_s")) is not None]
+    if len(first_s) == len(loaders) and passes >= 2 * len(loaders):
         seconds, passes = max(0.0, seconds - sum(first_s)), passes - len(loaders)
     return seconds / passes if passes >= 1 and 0 <= seconds < MOST_OF_ANYTHING else None
 
