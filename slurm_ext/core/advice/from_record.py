@@ -80,7 +80,7 @@ def _restart_s(loader: _Json, run: LoaderRun) -> float:
 
 
 def _later_starts_s(loader: _Json, share: float) -> float:
-    """Seconds of later starts; this `share` of all where nobody told the first one apart."""
+    """Seconds of later starts: a share of all where nobody measured the first one by itself."""
     startup_s, first_s = loader.get("startup_s") or 0.0, loader.get("first_startup_s")
     return startup_s * share if first_s is None else max(0.0, startup_s - first_s)
 
