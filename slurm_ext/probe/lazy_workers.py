@@ -108,7 +108,7 @@ class LazyWorkers:
         if user_iterator is None or self.workers is None:
             return
         self._end_workers()
-        self.feed.put_back()
+        self.feed.put_back(user_iterator._index_sampler)
         self.loop.rest()
         self.workers, self.claimed = None, False
 
@@ -216,7 +216,7 @@ class LazyWorkers:
 
     def _home(self, user_iterator: Any) -> None:
         """Hands what is left of the pass to torch's own code, in order."""
-        self.feed.put_back()
+        self.feed.put_back(user_iterator._index_sampler)
         user_iterator._sampler_iter = self.feed.rest
         user_iterator.__dict__.pop("_next_data", None)
         self.loop.rest()

@@ -91,6 +91,18 @@ def size_of_the_batches() -> Any:
     return seen
 
 
+@scenario("changed")
+def size_of_late_batches() -> Any:
+    """Workers have drawn batches of the old size by then."""
+    torch.manual_seed(1 << 40)
+    loader = DataLoader(Numbers(length=250), batch_size=4, shuffle=True)
+    seen = []
+    for number, batch in enumerate(loader):
+        seen.append(batch.tolist())
+        loader.batch_sampler.batch_size = 4 + max(0, number - LATE) // 3  # type: ignore[union-attr]
+    return seen
+
+
 @scenario("open")
 def warned_by_a_signal() -> Any:
     """A handler of the program's runs in the training alone, whomever the signal reaches."""

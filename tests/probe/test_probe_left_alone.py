@@ -56,6 +56,7 @@ CHANGED = [
     "environment",
     "indices_of_the_sampler",
     "size_of_the_batches",
+    "size_of_late_batches",
 ]
 
 

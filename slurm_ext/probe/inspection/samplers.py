@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import gc
 import inspect
+import itertools
 import sys
-from typing import Any
+from typing import Any, Iterator
 
 _TORCHS = {
     ("SequentialSampler", "torch.utils.data.sampler"),
@@ -23,6 +24,7 @@ _TORCHS = {
     ("DistributedSampler", "torch.utils.data.distributed"),
 }
 _NOTES_ITS_END = {("SeedableRandomSampler", "accelerate.data_loader")}
+_BATCHES = ("BatchSampler", "torch.utils.data.sampler")
 _WRAPPERS = {  # the attribute that holds the sampler which they pass on
     ("BatchSampler", "torch.utils.data.sampler"): "sampler",
     ("BatchSamplerShard", "accelerate.data_loader"): "batch_sampler",
@@ -123,6 +125,30 @@ def repeats(sampler: Any) -> bool:
     if _named(sampler) == _COUNTS_EPOCHS and set(code.co_names) <= _NAMES_OF_COUNTING:
         return True
     return code.co_code in _REPEATING and code.co_names == _repeating.__code__.co_names
+
+
+# -- batches whose size the loop sets --------------------------------------------------------
+
+
+def batched_again(
+    index_sampler: Any, drawn: tuple[Any, ...], rest: Any
+) -> Iterator[list[Any]] | None:
+    """Batches of a torch's BatchSampler, `drawn` ones included, by its size of now.
+
+    None where those that are drawn have that size, or it is not read all along.
+    """
+    if _named(index_sampler) != _BATCHES or index_sampler.drop_last:
+        return None
+    sizes = {len(batch) for batch in drawn} | {index_sampler.batch_size}
+    indices = _inner(rest) if len(sizes) > 1 and getattr(rest, "gi_code", None) else None
+    if indices is None:
+        return None
+    return _batches(index_sampler, itertools.chain(*drawn, indices))
+
+
+def _batches(sampler: Any, indices: Iterator[Any]) -> Iterator[list[Any]]:
+    while batch := list(itertools.islice(indices, sampler.batch_size)):
+        yield batch
 
 
 # -- samplers that have made their list ------------------------------------------------------

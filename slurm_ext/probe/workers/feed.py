@@ -6,7 +6,7 @@ import collections
 import itertools
 from typing import Any, Iterator
 
-from ..inspection.samplers import Drawing
+from ..inspection.samplers import Drawing, batched_again
 
 
 class Feed:
@@ -26,9 +26,11 @@ class Feed:
         """The training asks for the batch after those that were drawn."""
         self.allowed = float("inf") if self.drawing is None else self.drawing.until(self.drawn)
 
-    def put_back(self) -> None:
-        """Draw again what was not delivered, in its order."""
-        self.rest = itertools.chain(tuple(self.pending), self.rest)
+    def put_back(self, index_sampler: Any) -> None:
+        """Draw again what was not delivered, in its order, in batches as the sampler is set now."""
+        drawn = tuple(self.pending)
+        again = batched_again(index_sampler, drawn, self.rest)
+        self.rest = itertools.chain(drawn, self.rest) if again is None else again
         self.drawn -= len(self.pending)
         self.pending.clear()
 
