@@ -18,6 +18,7 @@ _UNREACHABLE = (
     "Socket timed out",
     "Zero Bytes were transmitted",
     "Connection refused",
+    "Connection reset by peer",
     "Transport endpoint is not connected",
     "Communication connection failure",
     "Protocol authentication error",
