@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Any
 
 WORTH = 0.10  # of a step: fewer removable seconds are not worth a user's time
-ALIKE = 0.9  # of each other: steps that two advices leave so near to each other are the same
+ALIKE = 0.9  # of the largest: removable seconds so near to each other are the same
 
 
 class Cost(IntEnum):
@@ -34,12 +34,11 @@ class Advice:
     option: str = ""  # to set, in the words of the program's framework
 
 
-def ordered(unordered: Iterable[Advice], step_s: float) -> Iterator[Advice]:
-    """Largest removable seconds of a step first; among those that leave the same, the cheapest."""
+def ordered(unordered: Iterable[Advice]) -> Iterator[Advice]:
+    """Largest removable seconds first; among those that are alike, the cheapest."""
     left = sorted(unordered, key=lambda advice: -advice.removable_s)
     while left:
-        shortest_s = step_s - left[0].removable_s
-        alike = [one for one in left if ALIKE * (step_s - one.removable_s) <= shortest_s]
+        alike = [advice for advice in left if advice.removable_s >= ALIKE * left[0].removable_s]
         first = min(alike, key=lambda advice: advice.cost)
         left.remove(first)
         yield first

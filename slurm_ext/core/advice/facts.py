@@ -64,7 +64,7 @@ class TrainingFacts:
     restart_s: float = 0.0  # the part of it that passes after the first one took
     main_cpu_s: float = 0.0  # CPU of the training process itself
     cores: float = inf  # of one rank
-    most_cores: bool = False  # its node or partition has no more
+    room_cores: float = inf  # that one rank can have: its node or partition has no more
     mem_bytes: float | None = None  # for the workers of one rank
     loader: WorkerFacts | None = None
     ranks: RankFacts | None = None

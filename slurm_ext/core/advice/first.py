@@ -25,7 +25,7 @@ def first_advice(facts: TrainingFacts) -> list[Advice]:
         worth = [
             advice for advice in worth if not advice.action.startswith(("more_workers", "load_in"))
         ]
-    return [_complete(advice, facts) for advice in ordered(worth, facts.step_s)]
+    return [_complete(advice, facts) for advice in ordered(worth)]
 
 
 def _complete(advice: Advice, facts: TrainingFacts) -> Advice:

@@ -5,6 +5,7 @@ those of core/stalls/step_split.py.
 """
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any
 
 from slurm_ext.core.advice.advice import as_json
@@ -55,7 +56,7 @@ def facts_of(record: _Json, beside: Sequence[_Json] = ()) -> TrainingFacts | Non
         restart_s=min(parts.starting_s, _restart_s(loader, run) / batches),
         main_cpu_s=(run.main_cpu_s or 0.0) * run.batch_size,
         cores=run.cores,
-        most_cores=bool(run.node_cores and run.cores >= run.node_cores),
+        room_cores=run.node_cores or inf,
         mem_bytes=_mem_bytes(record, training.here),
         loader=_workers(run, loader) if run.doubt in _SETS_THE_PACE else None,
         ranks=_ranks(record, parts, [*summaries, *beside], loader),

@@ -12,12 +12,14 @@ can advise this job on that. A wait beyond what mean costs explain comes in burs
 """
 
 from collections.abc import Iterator
-from math import ceil, exp
+from dataclasses import replace
+from math import ceil, exp, floor
 
 from slurm_ext.core.advice.advice import WORTH, Advice, Cost
 from slurm_ext.core.advice.facts import TrainingFacts, WorkerFacts
 
 MOST_WORKERS = 64
+MOST_TIMES = 8  # the CPUs that it has
 HEADROOM = 0.8  # of the loop: workers that are only just quick enough still make it wait
 TAILS = 2  # times the workers, where slow samples hold some of them up
 SLOW_RATIO = 2.5  # of the 99th percentile of a batch's time to its median
@@ -91,17 +93,19 @@ def _cores(
 
     Where workers are short, too, they come with the CPUs: either alone leaves the step waiting.
     """
-    if facts.most_cores:
-        if cores_s > 0:
-            yield _cheaper_samples(facts, cores_s)
+    if cores_s <= 0:
         return
-    target_s = max(HEADROOM * facts.loop_s, 1e-9)
-    cpus = max(ceil(facts.cores) + 1, ceil((loader.cpu_s + facts.main_cpu_s) / target_s))
-    enough = _enough(facts, loader, 0.0)
+    if facts.room_cores < floor(facts.cores) + 1:
+        yield _cheaper_samples(facts, cores_s)
+        return
+    cpus = _wanted_cpus(facts, loader)
+    left_s = cores_interval_s(replace(facts, cores=cpus), loader)
+    enough = _enough(facts, loader, left_s)
     both = loader.workers < enough and not loader.stays and "workers" in _remedy(facts, loader)[1]
-    if cores_s <= 0 or cores_s < WORTH * (facts.loop_s if both else facts.step_s):
+    gained_s = cores_s - max(0.0, left_s - facts.loop_s)
+    if gained_s < WORTH * (facts.loop_s if both else facts.step_s):
         return
-    removable_s = cores_s + (supply_s if both else 0.0)
+    removable_s = gained_s + (supply_s if both else 0.0)
     why = "its workers wait for them" if loader.workers else _LOADS_ITSELF
     low_s, high_s = _interval(facts, removable_s)
     yield Advice(
@@ -112,9 +116,17 @@ def _cores(
         removable_s=removable_s,
         low_s=low_s,
         high_s=high_s,
-        value=min(cpus, 8 * ceil(facts.cores)),
+        value=cpus,
         workers=enough if both else None,
     )
+
+
+def _wanted_cpus(facts: TrainingFacts, loader: WorkerFacts) -> int:
+    """CPUs that keep up with the loop, of those that there are."""
+    busy_s = loader.cpu_s + facts.main_cpu_s
+    enough = ceil(busy_s / max(HEADROOM * facts.loop_s, 1e-9))
+    most = min(facts.room_cores, MOST_TIMES * ceil(facts.cores))
+    return int(min(most, max(ceil(facts.cores) + 1, enough)))
 
 
 def _cheaper_samples(facts: TrainingFacts, removable_s: float) -> Advice:

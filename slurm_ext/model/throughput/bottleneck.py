@@ -47,7 +47,7 @@ def diagnose(
     own = cores / processes
     point = point_at(estimate, shape.num_workers, own)
     facts = _facts(estimate, point, shape, signs)
-    facts = replace(facts, cores=own, most_cores=cores >= most, mem_bytes=limits.mem_bytes)
+    facts = replace(facts, cores=own, room_cores=most / processes, mem_bytes=limits.mem_bytes)
     return next(iter(first_advice(facts)), None) or _at_best(estimate, point)
 
 

@@ -42,7 +42,17 @@ def test_workers_that_fill_their_cores_need_more_of_them() -> None:
     """More workers would share the same cores; where there are no more, samples cost too much."""
     full = replace(SLOW, cores=1.0, loader=WorkerFacts(workers=6, wall_s=0.3, cpu_s=0.05))
     assert actions(full) == ["more_cpus"]
-    assert actions(replace(full, most_cores=True)) == ["cheaper_samples"]
+    assert actions(replace(full, room_cores=1.0)) == ["cheaper_samples"]
+
+
+def test_no_more_cpus_are_told_than_there_are() -> None:
+    """Nor more seconds than these remove: two of four cores' work is left to wait for."""
+    full = replace(SLOW, step_s=0.12, wait_s=0.1, cores=1.0)
+    full = replace(full, loader=WorkerFacts(workers=8, wall_s=0.8, cpu_s=0.1, queued_s=0.7))
+    (enough,), (few,) = first_advice(full), first_advice(replace(full, room_cores=2.0))
+    assert (enough.value, few.value) == (7, 2)
+    assert enough.removable_s == pytest.approx(0.08)
+    assert few.removable_s == pytest.approx(0.05)
 
 
 def test_workers_and_cores_that_are_both_short_are_told_together() -> None:
@@ -158,13 +168,8 @@ def test_nothing_is_said_below_the_floors() -> None:
     assert actions(replace(SLOW, measured_s=LEAST_S - 1)) == []
 
 
-def actions_of(some: list[Advice], step_s: float) -> list[str]:
-    """Actions in their order, of a step of so many seconds."""
-    return [one.action for one in ordered(some, step_s)]
-
-
 def test_seconds_come_before_cost_and_cost_before_nothing() -> None:
-    """What leaves nearly the same step is ordered by what it costs the user."""
+    """What removes nearly the same is ordered by what it costs the user."""
     some = [
         Advice(word="data", action=name, next="", cost=cost, removable_s=seconds)
         for name, cost, seconds in (
@@ -174,10 +179,7 @@ def test_seconds_come_before_cost_and_cost_before_nothing() -> None:
             ("small", Cost.SETTING, 0.5),
         )
     ]
-    assert actions_of(some, 2.0) == ["setting", "resource", "code", "small"]
-    assert actions_of(some, 1.05) == ["code", "setting", "resource", "small"], (
-        "1.05: 20 times faster"
-    )
+    assert [one.action for one in ordered(some)] == ["setting", "resource", "code", "small"]
 
 
 def test_an_interval_holds_what_it_is_about() -> None:
