@@ -2,6 +2,7 @@
 
 import copy
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from contrib.bench.advice.ranks import RankedJob, ranked_record
 from contrib.bench.advice.training import Job, record
 from slurm_ext.core.advice.from_record import advice_of, facts_of
 
+RANKED = RankedJob(comm=1.6, buckets=10, nodes=2, node_cores=8)
 STARVED = Job(workers=1, sleep_s=0.012, cpu_s=0.001, step_s=0.04)
 
 
@@ -70,10 +72,20 @@ def test_an_older_record_lacks_fields_and_keeps_its_advice(starved: dict[str, An
     assert [one["action"] for one in advice_of(older)] == ["more_workers"]
 
 
+def test_ranks_of_a_node_share_its_cores() -> None:
+    """Two ranks on a node of 64 have room for 32 each: those of one node count, not the job's."""
+    both, apart = (
+        facts_of(ranked_record(replace(RANKED, nodes=nodes), random.Random(1))) for nodes in (1, 2)
+    )
+    assert both is not None
+    assert apart is not None
+    assert (both.room_cores, apart.room_cores) == (32.0, 64.0)
+
+
 def test_ranks_of_two_nodes_that_fit_one(starved: dict[str, Any]) -> None:
     """The slow link is told with its condition: one node has the cores for all ranks."""
     del starved
-    apart = ranked_record(RankedJob(comm=1.6, buckets=10, nodes=2, node_cores=8), random.Random(1))
+    apart = ranked_record(RANKED, random.Random(1))
     assert advice_of(apart, apart["beside"])[0]["action"] == "one_node"
     apart["host"]["cores"] = 3
     assert "one_node" not in {one["action"] for one in advice_of(apart, apart["beside"])}
