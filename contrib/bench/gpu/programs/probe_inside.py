@@ -5,11 +5,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from torch.optim import optimizer
 from torch.utils.data import dataloader
 
 SUMMED = ("batches", "wait_s", "step_s")
 Sums = Mapping[str, float]
 _TORCH: Any = dataloader
+_OPTIMIZER: Any = optimizer
 _PLACES = (
     (_TORCH.DataLoader, "__iter__"),
     (_TORCH._BaseDataLoaderIter, "__next__"),  # noqa: SLF001 - the probe's own places
@@ -18,7 +20,11 @@ _PLACES = (
 
 
 class ProbeInside:
-    """The probe where there is one; without it nothing is taken out and there are no sums."""
+    """The probe where there is one; without it nothing is taken out and there are no sums.
+
+    With its methods its hook on optimisers' steps goes, too: steps without a batch would look as if
+    the program kept its batches in memory.
+    """
 
     def __init__(self) -> None:
         self._attached: Any = sys.modules.get("_dlqueue_probe.attach")
@@ -27,7 +33,11 @@ class ProbeInside:
     def methods(self, *, taken_out: bool) -> Iterator[None]:
         """The probe's methods, or torch's own ones in their places."""
         probes = [getattr(*place) for place in _PLACES]
+        hooks = _OPTIMIZER._global_optimizer_post_hooks  # noqa: SLF001 - as above
+        stepped = dict(hooks)
         try:
+            if taken_out:
+                hooks.clear()
             for place, method in zip(_PLACES, probes, strict=True):
                 if taken_out:
                     setattr(*place, getattr(method, "__wrapped__", method))
@@ -35,6 +45,7 @@ class ProbeInside:
         finally:
             for place, method in zip(_PLACES, probes, strict=True):
                 setattr(*place, method)
+            hooks.update(stepped)
 
     def sums(self) -> Sums | None:
         """Its batches, waits and steps so far; None: it measures nothing here."""
