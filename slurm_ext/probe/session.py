@@ -95,6 +95,8 @@ class Session:
         """Add a pass that came to its end; write the summary if enough time is between."""
         now = time.perf_counter()
         current.look(now)
+        if current.trained_here():
+            self.safely(current.tail.end)
         if current.undecided:  # the whole pass was shorter than the time between two looks
             self.safely(verdict.tell, current)
         current.over = True

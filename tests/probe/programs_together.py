@@ -155,7 +155,7 @@ def step_by_step(told: str, loader: Any, after: Any, pairs: bool = False) -> Non
     model = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     samples, steps, began = 0, 0, time.perf_counter()
-    for _ in range(3):
+    for _ in range(5):
         for batch, *_more in zip(*[loader] * (1 + pairs), strict=True):
             model(batch).sum().backward()
             optimizer.step()

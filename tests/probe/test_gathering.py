@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.utils.data import Subset, TensorDataset
 
+from slurm_ext.probe.passes.device_tail import DeviceTail
 from slurm_ext.probe.passes.gathering import Evaluations, Gathering
 from tests.probe.loader_frame import Numbers
 
@@ -22,7 +23,7 @@ def data() -> Any:
 def one_pass(worked_s: float = 0.0, **more: Any) -> Any:
     """A pass that began at 16 s or ended at 10 s, with steps."""
     numbers = {"steps": 4, "ended_at": 10.0, "stepped_at": 9.5, "last": 0.0, "aside_s": 0.0}
-    own = {"began": 16.0, "worked_since": lambda _: worked_s}
+    own = {"began": 16.0, "worked_since": lambda _: worked_s, "tail": DeviceTail()}
     return SimpleNamespace(**{**numbers, **own, **more})
 
 

@@ -4,13 +4,17 @@ Workers that need x seconds for each batch of a step of T seconds make the loop 
 D = smooth-max(x, T) - T, where x = (CPU + queued + blocked) / workers. A part is the wait that goes
 away with its cost: first blocked (storage), then queued (cores), and what is left is preparing.
 The smooth maximum is the p-norm whose D is the wait that was measured. Where even the plain
-maximum waits longer, the costs are scaled down to the wait.
+maximum waits longer, the costs are scaled down to the wait. Where workers are far behind the step,
+fetches that vary make no wait longer: some per cent more are handing batches over, and the costs
+are scaled up to them.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 _HALVINGS = 14
+_HANDING = 0.05  # of a worker's time for a batch, at most, is handing it over
+_FAR_BEHIND = 1.25  # times the step: all of that; none where both take equally long
 AT_HOME = 0.5  # workers: below, the training process fetches
 
 
@@ -59,8 +63,17 @@ def _stall(wait_s: float, step_s: float, costs: WorkerCosts) -> Callable[[float]
     if wait_s <= batch_s - step_s:
         scale = (wait_s + step_s) / worker_s
         return lambda seconds: max(0.0, seconds * scale - step_s)
-    softness = _softness(batch_s, step_s, min(wait_s, batch_s))
-    return lambda seconds: soft_max(seconds / costs.workers, step_s, softness) - step_s
+    handed_s = batch_s + _handing_s(batch_s, step_s, wait_s)
+    softness = _softness(handed_s, step_s, min(wait_s, handed_s))
+    scale = handed_s / worker_s
+    return lambda seconds: soft_max(seconds * scale, step_s, softness) - step_s
+
+
+def _handing_s(batch_s: float, step_s: float, wait_s: float) -> float:
+    """Seconds beyond the plain maximum that are handing a batch over."""
+    behind = (batch_s / step_s - 1) / (_FAR_BEHIND - 1) if step_s > 0 else 1.0
+    most_s = _HANDING * batch_s * min(1.0, max(0.0, behind))
+    return min(most_s, wait_s - (batch_s - step_s))
 
 
 def _softness(batch_s: float, step_s: float, wait_s: float) -> float:

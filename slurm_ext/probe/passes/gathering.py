@@ -48,10 +48,12 @@ class Gathering:
         ended_at = max(former.ended_at, former.stepped_at, former.last)
         aside_s = evaluations.aside_s - former.aside_s
         between_s = max(0.0, current.began - start_s - ended_at - aside_s)
+        tail_s = former.tail.seconds()  # that pass's own, and counted there
         if not same:
-            return between_s
+            return max(0.0, between_s - tail_s)
         worked_s = max(0.0, current.worked_since(former) - start_s)
-        return min(between_s, worked_s) if evaluations.latest <= ended_at else 0.0
+        counted_s = min(between_s, worked_s) if evaluations.latest <= ended_at else 0.0
+        return max(0.0, counted_s - tail_s)
 
 
 def _origin(data: Any) -> Any:

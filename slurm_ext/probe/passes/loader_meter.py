@@ -145,7 +145,7 @@ class LoaderMeter:
         if total and total["wall_s"]:
             workers = seconds * total["workers"] / total["wall_s"]
             add(total, {"wall_s": seconds, "step_s": seconds, "workers": workers})
-            current.ended_at = 0.0
+            current.ended_at, current.late_s = 0.0, seconds
 
     def forget_workers(self) -> None:
         """At Python's end: no totals file stays."""

@@ -12,6 +12,7 @@ from ..counters.fetching import FetchMeter, WorkersTotals
 from ..lending.pass_parts import PassParts
 from ..stalls.fetch_times import FetchTimes
 from ..workers.gate import Gate
+from .device_tail import DeviceTail
 from .passed_over import PassedOver, Phase, Sums, without
 from .queueing import Queueing
 
@@ -45,6 +46,8 @@ class Pass(Queueing):
         self.ended_at = 0.0  # when there was no batch more
         self.phase: Phase | None = None  # that it was added to
         self.passed_over = PassedOver()
+        self.tail = DeviceTail()
+        self.late_s = 0.0  # of steps after its end that are counted by now
         self.evaluates = False  # no gradients, or a model's evaluation mode, or no step before it
         self.elsewhere = False  # another thread than the reading one made some
         self.counts_rows = False  # nobody but the batch itself tells its samples
@@ -69,6 +72,8 @@ class Pass(Queueing):
         """Note how many workers work, for their mean, and look closely at the next batches."""
         if self.batches == 1 and not self.first_wait_s:
             self.first_wait_s = self.wait_s
+            if self.trained_here():
+                self.tail.begin()
         working = self.workers_now() + (self.gate.lent if self.gate else 0)
         self._workers_s += working * (now - self._looked)
         self._looked = now

@@ -33,6 +33,8 @@ class PhaseSums:
     def settle(self) -> None:
         """Add the latest pass: steps that its batches waited for may have come after its end."""
         self._aside_s += self._add_latest(self._closed)
+        if self._waiting is not None:
+            self._waiting[0].tail.close()
         self._waiting = None
 
     def _add_latest(self, phases: dict[Phase, dict[str, Any]]) -> float:
@@ -40,7 +42,7 @@ class PhaseSums:
         if self._waiting is None:
             return 0.0
         current, sums, start_s = self._waiting
-        sums = _with_late_steps(current, sums)
+        sums = _with_tail(current, _with_late_steps(current, sums))
         self._add(phases, current, sums)
         return 0.0 if any(stepped for _, stepped, _ in sums) else start_s
 
@@ -73,3 +75,15 @@ def _with_late_steps(current: Pass, sums: Sums) -> Sums:
     return [
         (lent, True, {**part, "steps": part["steps"] or int(not counted)}) for lent, _, part in sums
     ]
+
+
+def _with_tail(current: Pass, sums: Sums) -> Sums:
+    """The last part's step lasts until the device has done the pass, if it is training."""
+    lent, stepped, part = sums[-1]
+    left_s = current.tail.seconds() - current.late_s if stepped and part["steps"] else 0.0
+    if left_s <= 0 or not part["wall_s"]:
+        return sums
+    more = {"wall_s": left_s, "step_s": left_s}
+    workers = part["workers"] * (1 + left_s / part["wall_s"])
+    longer = {name: part[name] + seconds for name, seconds in more.items()}
+    return [*sums[:-1], (lent, stepped, {**part, **longer, "workers": workers})]
