@@ -83,7 +83,6 @@ def _with_tail(current: Pass, sums: Sums) -> Sums:
     left_s = current.tail.seconds() - current.late_s if stepped and part["steps"] else 0.0
     if left_s <= 0 or not part["wall_s"]:
         return sums
-    more = {"wall_s": left_s, "step_s": left_s}
-    workers = part["workers"] * (1 + left_s / part["wall_s"])
-    longer = {name: part[name] + seconds for name, seconds in more.items()}
-    return [*sums[:-1], (lent, stepped, {**part, **longer, "workers": workers})]
+    longer = {name: part[name] + left_s for name in ("wall_s", "step_s")}
+    longer["workers"] = part["workers"] * longer["wall_s"] / part["wall_s"]
+    return [*sums[:-1], (lent, stepped, {**part, **longer})]
