@@ -31,6 +31,8 @@ The gate: `$DLQUEUE_RUN_DIR/workers` holds how many of the W may work, looked at
 second; without the file it is W. Memory: W is opened only as far as the workers' measured private
 memory fits.
 
+What such workers free stays with them for their next fetch, up to 64 MiB (workers/kept_heap.py).
+
 Headroom: with DLQUEUE_MAX_WORKERS = M each such loader starts up to M workers, idle beyond what
 works at first (W, else the user's own count; a loader without workers stays in the training process
 until the file asks for some). Only as many start as fit into memory and are worth starting.

@@ -67,14 +67,20 @@ def enough(blocks: list[Block], best: float | None) -> bool:
     return len(rates) >= MOST_BLOCKS or (len(rates) >= LEAST_BLOCKS and _error(rates) <= _ERROR)
 
 
-def rate(blocks: list[Block], fetch_s: float, cpu_s: float, start_s: float) -> Rate:
-    """The rate of one count: the median block's, less what each batch bears of starting workers."""
+def rate(
+    blocks: list[Block], fetch_s: float, cpu_s: float, start_s: float, made_s: float = 0.0
+) -> Rate:
+    """The rate of one count: the median block's, less what each batch bears of starting workers.
+
+    It is no higher than what the workers make, one batch in `made_s`: batches that were made ahead
+    flatter a block.
+    """
     rates = [block.batches / block.seconds for block in blocks]
     batches = sum(block.batches for block in blocks)
     seconds = sum(block.seconds for block in blocks)
     wait_s = sum(block.wait_s for block in blocks)
     return Rate(
-        batches_per_s=1 / (1 / median(rates) + start_s),
+        batches_per_s=1 / (max(1 / median(rates), made_s) + start_s),
         error=_error(rates),
         wait=wait_s / seconds,
         step_s=(seconds - wait_s) / batches,

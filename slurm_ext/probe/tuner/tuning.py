@@ -214,7 +214,8 @@ class Tuner:
         start_s = 0.0
         if current.meter.pass_batches and self.count and not self._short:
             start_s = (self.start_each_s() * self.count + fetch_s) / current.meter.pass_batches
-        found = autotune.rate(self._blocks, fetch_s, cpu_s, start_s)
+        made_s = wall_s / batches / self.count if batches > 0 and self.count else 0.0
+        found = autotune.rate(self._blocks, fetch_s, cpu_s, start_s, made_s)
         return found._replace(idle=batches > 0 and self._idle(current, wall_s / batches))
 
     def _idle(self, current: Any, mean_s: float) -> bool:

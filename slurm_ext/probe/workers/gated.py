@@ -8,6 +8,7 @@ import sys
 from typing import Any, Iterator
 
 from .gate import Gate, OpenWorkers
+from .kept_heap import KeptHeap
 from .signals import leave_to_the_training
 
 _CHECK_S = 5.0  # torch's MP_STATUS_CHECK_INTERVAL: then it looks for dead workers
@@ -24,7 +25,7 @@ def gated_kind(base: Any) -> Any:
             self._dlqueue_open = OpenWorkers(gate)
             self._dlqueue_context = loader.multiprocessing_context or _torchs_own()
             _own_folder()
-            super().__init__(loader)
+            super().__init__(_with_kept_heap(loader, self._dlqueue_context))
 
         def _try_put_index(self) -> None:
             """Keeps so many batches under way as its turn says, no more."""
@@ -69,11 +70,18 @@ def end_deaf(iterator: Any) -> None:
 
     One that hangs in a fetch would hold the program's exit, where multiprocessing waits for all.
     """
-    if getattr(iterator, "_worker_init_fn", None) is leave_to_the_training:
+    begun = getattr(iterator, "_worker_init_fn", None)
+    if getattr(begun, "init", None) is leave_to_the_training:
         for worker in getattr(iterator, "_workers", ()):
             # A fork of the program has a copy of the iterator, and no such children.
             if getattr(worker, "_parent_pid", None) == os.getpid() and worker.is_alive():
                 worker.kill()
+
+
+def _with_kept_heap(loader: Any, context: Any) -> Any:
+    if context.get_start_method() != "fork":  # it would be pickled
+        return loader
+    return view(loader, worker_init_fn=KeptHeap(loader.worker_init_fn))
 
 
 def _own_folder() -> None:
