@@ -110,15 +110,22 @@ def _training(read: Sequence[tuple[_Json, Strand]], ranks_here: frozenset[Any]) 
     ranks = [(s, strand.loaders[0]) for s, strand in read if _world(s) == world]
     share = share_of_each(ranks, world)
     shared = [
-        (
-            summary,
-            [with_share(loader, share if _world(summary) == world else 1.0) for loader in own],
-        )
+        _shared(summary, own, share if _world(summary) == world else 1.0)
         for summary, (_, _, own) in read
     ]
     members = [(summary, loaders[0]) for summary, loaders in shared]
     others = [(summary, loader) for summary, loaders in shared for loader in loaders[1:]]
     return Training(members, others, ranks_here)
+
+
+def _shared(summary: _Json, own: Sequence[_Json], share: float) -> tuple[_Json, list[_Json]]:
+    """The process and its training's loaders, all with their share, and still each other's."""
+    if share == 1:
+        return summary, [*own]
+    every = [(loader, with_share(loader, share)) for loader in summary["loaders"]]
+    found = {id(loader): shared for loader, shared in every}
+    summary = {**summary, "loaders": [shared for _, shared in every]}
+    return summary, [found[id(loader)] for loader in own]
 
 
 def _together(one: _Json, other: _Json) -> bool:

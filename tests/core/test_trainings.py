@@ -242,6 +242,16 @@ def test_a_batch_that_several_ranks_read_counts_once(
     assert run.ranks == len(marks)
 
 
+def test_ranks_that_read_the_same_train_from_one_loader() -> None:
+    """What each of them counts of it is no second loader beside it, however short its life."""
+    own = {"world_size": 2, "data_ranks": 1, "ended_s": 10.5}
+    check = loader(400, 0.3, id=1, dataset="Check")
+    check["phases"][0]["steps"] = 0
+    both = [process(loader(first_batches=ONE), check, rank=r, **own) for r in (0, 1)]
+    run = evidence(*both)
+    assert (run.whole_samples_per_s, run.doubt) == (pytest.approx(80), None)
+
+
 def test_ranks_on_other_nodes_read_as_those_here() -> None:
     """Four of eight ranks, each pair with one batch: four batches at a time in the whole job."""
     assert together([ONE, ONE, TWO, TWO], 4, world=8).whole_samples_per_s == pytest.approx(320)

@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 
 class Costly(Dataset[Any]):
@@ -62,7 +62,7 @@ class Step:
 
 def train(args: argparse.Namespace) -> dict[str, float]:
     """Train every epoch, with a validation behind each if asked."""
-    loader = DataLoader(Costly(args, args.samples), args.batch, num_workers=args.workers)
+    loader = _loader(args)
     checked = DataLoader(Costly(args, args.validation), 2 * args.batch)
     step, samples, began_s = Step(args), 0, time.perf_counter()
     outside_s = 0.0
@@ -76,6 +76,13 @@ def train(args: argparse.Namespace) -> dict[str, float]:
         outside_s += time.perf_counter() - paused_s
     seconds = time.perf_counter() - began_s - outside_s
     return {"samples": samples * args.ranks, "seconds": seconds}
+
+
+def _loader(args: argparse.Namespace) -> DataLoader[Any]:
+    """`samples` for each rank, of its own where there are several."""
+    data = Costly(args, args.samples * args.ranks)
+    own = DistributedSampler(data, shuffle=False) if args.ranks > 1 else None
+    return DataLoader(data, args.batch, sampler=own, num_workers=args.workers)
 
 
 def main(rank: int = 0) -> None:
