@@ -81,7 +81,7 @@ def train(args: argparse.Namespace) -> dict[str, float]:
 def _loader(args: argparse.Namespace) -> DataLoader[Any]:
     """`samples` for each rank, of its own where there are several."""
     data = Costly(args, args.samples * args.ranks)
-    own = DistributedSampler(data, shuffle=False) if args.ranks > 1 else None
+    own: Any = DistributedSampler(data, shuffle=False) if args.ranks > 1 else None
     return DataLoader(data, args.batch, sampler=own, num_workers=args.workers)
 
 
