@@ -15,6 +15,7 @@ from slurm_ext.model.throughput.curve.costs import (
     Curve,
 )
 from slurm_ext.model.throughput.curve.points import at
+from slurm_ext.model.throughput.curve.step import MOST_DELAYED
 from slurm_ext.model.throughput.curve.waits import contention_s, pass_s
 
 MEASURED_SD = 0.02  # log; what timing itself leaves open within one run
@@ -124,7 +125,17 @@ def _main_cpu_s(run: LoaderRun) -> float:
     return (_threads(run) if run.on_cpu else 1.0) / run.accel_samples_per_s
 
 
-def _worked(run: LoaderRun) -> float:
+def _delayed_s(run: LoaderRun, step_s: float) -> float:
+    """Seconds of a step on CPUs in which its own workers delayed its threads (curve/points.py)."""
+    if not (run.on_cpu and run.workers and run.step_queued_s is not None) or _threads(run) <= 1:
+        return 0.0
+    free = max(0.0, run.cores - _threads(run))
+    beside_s = max(0.0, run.fetch_cpu_s - free / run.samples_per_s)
+    by_some = (3 * step_s - 2 * beside_s) / MOST_DELAYED
+    return step_s - max(step_s - beside_s, by_some, step_s / MOST_DELAYED)
+
+
+def _worked(run: LoaderRun, delayed_s: float = 0.0) -> float:
     """Share of its CPU time in which a step on CPUs worked; its threads spin for each other else.
 
     Each operation ends when all its threads are done, so that one which has a core spins while
@@ -133,12 +144,17 @@ def _worked(run: LoaderRun) -> float:
     """
     if not run.on_cpu or _threads(run) <= 1:
         return 1.0
-    return max(LEAST_LEFT, 1 - (run.step_queued_s or 0.0) * run.accel_samples_per_s)
+    waited_s = max(0.0, (run.step_queued_s or 0.0) - delayed_s)
+    return max(LEAST_LEFT, 1 - waited_s * run.accel_samples_per_s)
 
 
 def _threads(run: LoaderRun) -> float:
-    """Cores that the threads of a step on CPUs had: what its workers left."""
-    fetching = run.samples_per_s * run.fetch_cpu_s if run.workers else 0.0
+    """Cores that the threads of a step on CPUs had.
+
+    What its workers took of them is taken off its time, where the kernel measured it.
+    """
+    measured = run.step_queued_s is not None
+    fetching = run.samples_per_s * run.fetch_cpu_s if run.workers and not measured else 0.0
     return min(run.threads or inf, max(1.0, run.cores - fetching))
 
 
@@ -152,9 +168,11 @@ def _accel(run: LoaderRun, main_cpu_s: float) -> LogNormal:
     measured_s = 1 / run.accel_samples_per_s
     freed_s = FREE_S_PER_BYTE * (run.sample_bytes or 0.0) if run.workers else 0.0
     step_s = _less(measured_s, freed_s)
-    alone_s = _less(step_s, run.step_queued_s or 0.0)
+    delayed_s = _delayed_s(run, step_s)
+    alone_s = _less(step_s, max(run.step_queued_s or 0.0, delayed_s))
     if run.on_cpu:
-        alone_s = min(step_s, max(alone_s * _worked(run), main_cpu_s / _threads(run)))
+        worked = _worked(run, delayed_s)
+        alone_s = min(step_s, max(alone_s * worked, main_cpu_s / _threads(run)))
     if run.emulated or run.on_cpu:
         queued_sd = QUEUED_DOUBT * log(step_s / alone_s)
         spun_sd = min(SPUN_SD, -log(_worked(run)) / sqrt(12))  # none of that, to all of it

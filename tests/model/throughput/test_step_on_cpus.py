@@ -59,14 +59,59 @@ def test_cores_are_never_more_than_busy(workers: int, cores: float) -> None:
     assert rate <= 1 / W
 
 
-def test_a_loop_has_the_cores_that_its_workers_leave() -> None:
-    """At the rate X they leave n = c - X u cores, and a step on n cores takes 1 / X."""
-    curve = replace(CURVE, fetch_wall_s=0.006, fetch_cpu_s=0.006)
-    rate = at(curve, 8, 2).samples_per_s
-    assert rate == pytest.approx(1 / step_s(curve, 2 - rate * 0.006), rel=0.02)
-    assert at(replace(curve, accel_samples_per_s=1 / U, threads=1), 1, 1).samples_per_s == (
-        pytest.approx(1 / (U + 0.006))
+# Milliseconds of a batch of 16 on two cores by 0 to 3 workers, of a step by two threads and a load.
+BATCH = 16
+ON_BOTH = [(0.0256, 0.0145, (40.1, 43.1, 42.4, 42.9)), (0.0124, 0.0325, (45.9, 47.5, 39.8, 40.0))]
+
+
+@pytest.mark.parametrize(("step", "load", "measured"), ON_BOTH)
+def test_workers_delay_all_threads_that_compute_together(
+    step: float, load: float, measured: tuple[float, ...]
+) -> None:
+    """One worker brings nothing, and more where loading takes longer than the step."""
+    two = Curve(
+        accel_samples_per_s=BATCH / step,
+        fetch_wall_s=load / BATCH,
+        fetch_cpu_s=load / BATCH,
+        main_cpu_s=2 * step / BATCH,
+        receive_s=0.001,
+        batch_size=BATCH,
+        threads=2,
     )
+    told = [1000 * BATCH / at(two, workers, 2).samples_per_s for workers in range(4)]
+    assert told == pytest.approx(measured, rel=0.05)
+    on_cores_of_their_own = BATCH / at(two, 2, 4).samples_per_s
+    assert on_cores_of_their_own == pytest.approx(max(step + 0.001, load / 2), rel=0.10)
+
+
+def test_a_run_with_workers_on_its_threads_cores_is_told_as_it_was() -> None:
+    """What they delayed its step by is taken off, and comes back at its own shape."""
+    run = LoaderRun(
+        samples_per_s=BATCH / 0.0431,
+        workers=1,
+        cores=2,
+        batch_size=BATCH,
+        accel_samples_per_s=BATCH / 0.0421,
+        fetch_wall_s=0.029 / BATCH,
+        fetch_cpu_s=0.0145 / BATCH,
+        main_cpu_s=0.053 / BATCH,
+        node_cores=2,
+        on_cpu=1,
+        threads=2,
+        main_queued_s=0.006 / BATCH,
+        fetch_queued_s=0.0145 / BATCH,
+        step_queued_s=0.006 / BATCH,
+    )
+    assert at_cores(run, 2) == pytest.approx(BATCH / 0.0431, rel=0.05)
+    assert at_cores(run, 2, 0) == pytest.approx(BATCH / 0.0401, rel=0.06)
+
+
+def test_one_thread_has_what_its_workers_leave() -> None:
+    """A single core is work-conserving: a sample costs what both compute."""
+    curve = replace(
+        CURVE, accel_samples_per_s=1 / U, threads=1, fetch_wall_s=0.006, fetch_cpu_s=0.006
+    )
+    assert at(curve, 1, 1).samples_per_s == pytest.approx(1 / (U + 0.006))
 
 
 def at_cores(run: LoaderRun, cores: int, workers: int = 1) -> float:

@@ -31,9 +31,18 @@ is P = (m - W) * t / (t - 1), and with n of the cores it takes
 
     step(n) = W + P * (1/n - 1/t)        1 <= n <= t; below one core m / n; never faster beyond t
 
-Its workers compute on the same cores, so n is what they leave of c, and X <= c / (u' + m): the
-cores are never more than busy. That it waits for a busy core is in n, and is no contention. A step
-on an accelerator keeps its own rate while the cores can pay for the process that feeds it: m / c.
+Its workers compute on the same cores, and X <= c / (u' + m): the cores are never more than busy.
+One thread has what they leave of c. Several threads wait for each other: while a worker computes on
+the core of one of them, it and that thread have half of the core each, and all are half as fast. So
+one sample takes the step's seconds and u', as if nothing overlapped; with workers on more of their
+cores at once, a quarter of the speed is left, and the workers go on together:
+
+    1/A = step + u'                                                              t >= c, one worker
+    1/A = min(step + u', (4 step + 2 u') / 3, max(4 step, 2 step + u' / w))      t >= c, w workers
+
+Cores beyond the threads' are the workers' first. That a step waits for a busy core is in this, and
+is no contention. A step on an accelerator keeps its own rate while the cores can pay for the
+process that feeds it: m / c.
 
 Others on its cores: with d = `others` processes for each core that always want it, a job of k
 processes that want a core gets c * k / (k + d * c) of its c cores, and what it computes takes as
@@ -59,7 +68,7 @@ def at(curve: Curve, workers: float, cores: float) -> Point:
         return _serial(curve, cores)
     m, stored = curve.arithmetic, curve.storage_samples_per_s
     supply, wall, cpu = _supply(curve, workers, cores)
-    rate = step_rate(curve, cores) if curve.threads else curve.accel_samples_per_s
+    rate = step_rate(curve, workers, cores) if curve.threads else curve.accel_samples_per_s
     step_s = 1 / rate + FREE_S_PER_BYTE * curve.sample_bytes
     step_s += curve.receive_s / curve.batch_size if curve.batch_size else 0.0
     rate, accelerator, loader, storage = smooth_min(m, SHARPNESS, 1 / step_s, supply, stored)

@@ -2,6 +2,11 @@
 
 from slurm_ext.model.throughput.curve.costs import Curve
 
+# Two threads that have half of their cores each compute together a quarter of the time. With
+# workers on both (contrib/bench/promises/training.py on two cores) a batch takes 39.8 and 40.0 ms
+# of a step of 12.4 and a load of 32.5, by 2 and 3 workers, and 47.5 by one (45.9 without).
+MOST_DELAYED = 4.0  # times as long
+
 
 def step_s(curve: Curve, cores: float) -> float:
     """Seconds of the step for one sample where `cores` cores are free for it."""
@@ -22,13 +27,30 @@ def together_s(curve: Curve) -> float:
     return m.minimum(apart_s * share, curve.threads / curve.accel_samples_per_s)
 
 
-def step_rate(curve: Curve, cores: float) -> float:
-    """Samples/s of a loop that never lacks data, on the cores that its workers leave.
+def step_rate(curve: Curve, workers: float, cores: float) -> float:
+    """Samples/s of a loop that never lacks data, on the cores that its `workers` > 0 leave.
 
-    At a rate of X they leave n = c - X * u; this is the X at which X * step(n) is 1.
+    At a rate of X they leave n = c - X * u; this is the X at which X * step(n) is 1. Threads that
+    compute together wait for each other, so that what workers compute on their cores delays all.
     """
+    m, fetch_s = curve.arithmetic, curve.worker_s[1]
+    if curve.threads > 1:
+        least_s = m.maximum(step_s(curve, cores), _delayed_s(curve, workers, cores))
+        return m.where(cores < 1, cores / (curve.main_cpu_s + fetch_s), 1 / least_s)
+    both_s = cores / curve.accel_samples_per_s + fetch_s
+    root = m.sqrt(m.maximum(0.0, both_s**2 - 4 * fetch_s * cores / curve.accel_samples_per_s))
+    return m.minimum(1 / step_s(curve, cores), 2 * cores / (both_s + root))
+
+
+def _delayed_s(curve: Curve, workers: float, cores: float) -> float:
+    """The step whose threads have workers on their cores, beyond those that threads leave free."""
     m, fetch_s, together = curve.arithmetic, curve.worker_s[1], together_s(curve)
     alone_s = 1 / curve.accel_samples_per_s - together / curve.threads
-    both_s = alone_s * cores + together + fetch_s
-    root = m.sqrt(m.maximum(0.0, both_s**2 - 4 * alone_s * fetch_s * cores))
-    return m.minimum(1 / step_s(curve, cores), 2 * cores / (both_s + root))
+    all_s = together / m.maximum(1.0, m.minimum(cores, curve.threads))
+    free = m.maximum(0.0, cores - curve.threads)
+    by_one = (alone_s + all_s + fetch_s) / (1 + free)
+    by_some = (3 * alone_s + MOST_DELAYED * all_s + 2 * fetch_s) / (3 + 2 * free)
+    beside = m.maximum(0.0, workers - free)
+    by_all = alone_s + (all_s * MOST_DELAYED / 2 * beside + fetch_s) / workers
+    by_most = m.maximum(alone_s + MOST_DELAYED * all_s, by_all)
+    return m.where(beside < 2, by_one, m.minimum(by_one, m.minimum(by_some, by_most)))
