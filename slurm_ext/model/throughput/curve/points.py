@@ -38,7 +38,7 @@ one sample takes the step's seconds and u', as if nothing overlapped; with worke
 cores at once, a quarter of the speed is left, and the workers go on together:
 
     1/A = step + u'                                                              t >= c, one worker
-    1/A = min(step + u', (4 step + 2 u') / 3, max(4 step, 2 step + u' / w))      t >= c, w workers
+    1/A = min(step + u', (4 step + 2 u') / 3, max(4 step, 2 step + u' / min(w, c)))    t >= c, w > 1
 
 Cores beyond the threads' are the workers' first. That a step waits for a busy core is in this, and
 is no contention. A step on an accelerator keeps its own rate while the cores can pay for the

@@ -51,6 +51,7 @@ def _delayed_s(curve: Curve, workers: float, cores: float) -> float:
     by_one = (alone_s + all_s + fetch_s) / (1 + free)
     by_some = (3 * alone_s + MOST_DELAYED * all_s + 2 * fetch_s) / (3 + 2 * free)
     beside = m.maximum(0.0, workers - free)
-    by_all = alone_s + (all_s * MOST_DELAYED / 2 * beside + fetch_s) / workers
+    by_all = alone_s + all_s * MOST_DELAYED / 2 * beside / workers
+    by_all += fetch_s / m.minimum(workers, m.maximum(1.0, cores))
     by_most = m.maximum(alone_s + MOST_DELAYED * all_s, by_all)
     return m.where(beside < 2, by_one, m.minimum(by_one, m.minimum(by_some, by_most)))
