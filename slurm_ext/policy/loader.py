@@ -42,6 +42,7 @@ def decide(
 ) -> Decision:
     """The smallest core and then worker count whose lower bound is `target` of the best one.
 
+    A job that has workers keeps one at least: the probe takes none of its loaders home.
     `may_change_cpus`: never | grow | any. `worker_rss_bytes` None: memory does not limit workers
     (the probe still checks it inside the job). Never predicts less than `target` of the rate that
     the job would have as written, and takes no CPU away below `least_cpus`. `workers_stay`: why
@@ -49,9 +50,10 @@ def decide(
     which a change keeps `target`, too; one that gives CPUs back is tried without that, and with
     the workers of the script. `rows`: what `predict` says of many cores and workers at once.
     """
-    most = most_workers(limits, worker_rss_bytes)
+    least = min(1, before.num_workers)
+    most = max(least, most_workers(limits, worker_rss_bytes))
     once, short = lru_cache(maxsize=None)(predict), most < limits.max_workers
-    search = _Search(once, worker_counts(most), target, short=short)
+    search = _Search(once, worker_counts(most), target, least=least, short=short)
     cores = core_counts(before.cpus_per_task, limits, may_change_cpus, least_cpus)
     if rows is not None and cores and most > 0:
         search.rows = rows(cores, search.workers[1:])
@@ -137,6 +139,7 @@ class _Search:
     predict: Callable[[Shape], Prediction]
     workers: Sequence[int]
     target: float
+    least: int  # place of the fewest workers
     short: bool  # of memory: it allows fewer workers than the CPUs do
     rows: Rows = field(default_factory=dict)
 
@@ -161,7 +164,7 @@ class _Search:
 
         The best worker count never falls as cores grow, so that each climb goes on from the last.
         """
-        peaks = [best := self._peak(cores[0], 0)]
+        peaks = [best := self._peak(cores[0], self.least)]
         flat = 0
         for count in cores[1:]:
             peaks.append(peak := self._peak(count, peaks[-1].place))
@@ -176,7 +179,7 @@ class _Search:
             for prediction in peaks
             if prediction.low >= low and prediction.samples_per_s >= rate
         )
-        every = (self.at(frugal.cores, index) for index in range(len(self.workers)))
+        every = (self.at(frugal.cores, index) for index in range(self.least, len(self.workers)))
         fewest = next(
             prediction
             for prediction in every

@@ -128,3 +128,13 @@ def test_a_better_bound_does_not_buy_a_worse_expectation() -> None:
     table = told_by({shape(1, 4): (50, 100), shape(1, 2): (80, 85)})
     told = decide(shape(1, 4), table, ShapeLimits(max_cpus_per_task=1, node_cores=1, max_workers=4))
     assert told.action == "leave"
+
+
+@pytest.mark.parametrize("memory", [None, 1])
+def test_no_workers_are_no_answer_for_a_job_that_has_some(memory: int | None) -> None:
+    """However well it would do without: its loader keeps one, also where memory holds none."""
+    table = told_by({shape(1, 0): (90, 100), shape(1, 1): (60, 70), shape(1, 4): (40, 50)})
+    limits = replace(NODE, mem_bytes=memory)
+    told = decide(shape(1, 4), table, limits, worker_rss_bytes=2)
+    assert (told.action, told.after) == ("change", shape(1, 1))
+    assert decide(shape(1, 0), table, limits, worker_rss_bytes=2).after == shape(1, 0)

@@ -96,6 +96,12 @@ def test_cpus_move_only_as_the_site_allows(case: Case) -> None:
 
 
 @given(CASES)
+def test_a_job_with_workers_keeps_one(case: Case) -> None:
+    """The probe takes no loader home: none is an answer for a job that has none as written."""
+    assert decided(case).after.num_workers >= min(1, case.workers)
+
+
+@given(CASES)
 def test_no_change_is_predicted_to_lose_throughput(case: Case) -> None:
     """With fewer CPUs at least `target` of the rate as written; else a real gain."""
     told = decided(case)
