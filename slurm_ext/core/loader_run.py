@@ -266,10 +266,15 @@ def _is_possible(t: _Totals) -> bool:
 def _cores(
     allocation: _Json, summaries: Sequence[_Json], ranks: int, node_cores: float | None
 ) -> float:
-    """Cores that one rank could use: by the allocation, its affinity and the machine."""
+    """Cores that one rank could use: by the allocation, its affinity and the machine.
+
+    A process that may run on more of them than its job has is not kept on its job's.
+    """
     tasks_here = max(1, -(-allocation["num_tasks"] // max(1, allocation["num_nodes"])))
-    share = allocation["cpus_per_task"] * tasks_here / max(ranks, tasks_here)
-    bounds = [share, *[s["cores"] for s in summaries if s.get("cores")]]
+    allocated = allocation["cpus_per_task"] * tasks_here
+    bounds = [s["cores"] for s in summaries if s.get("cores")]
+    if not node_cores or min(bounds, default=0) <= allocated:
+        bounds.append(allocated / max(ranks, tasks_here))
     if node_cores:
         bounds.append(node_cores / ranks)
     return float(min(bounds))

@@ -26,15 +26,18 @@ def peak(
     *,
     worker_rss_bytes: int | None = None,
     own_workers: int | None = None,
+    own_cpus: int | None = None,
 ) -> Peak:
     """Return the maximum throughput within `limits`, and the first shape at NEAR of it.
 
-    `own_workers`: those of the script, where no others can be given.
+    `own_workers`: those of the script, where no others can be given; `own_cpus`: the job's, where
+    it has all cores of its node for any number.
     """
     workers: Sequence[int] = worker_counts(most_workers(limits, worker_rss_bytes))
     if own_workers is not None:
         workers = (own_workers,)
-    rows = [_climb(predict, cores, workers) for cores in core_counts(1, limits, "any") or (1,)]
+    cpus = core_counts(1, limits, "any") or (1,) if own_cpus is None else (own_cpus,)
+    rows = [_climb(predict, cores, workers) for cores in cpus]
     best = max(chain.from_iterable(rows), key=lambda point: point.samples_per_s)
     return Peak(maximum=_first(rows, best, 1 / NO_BETTER), knee=_first(rows, best, NEAR))
 

@@ -194,12 +194,15 @@ def test_of_two_processes_of_one_rank_the_one_that_trained_counts() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "affinity", "machine", "cores"),
-    [(8, 8, 2, 2), (1, 2, 2, 1), (4, 3, 16, 3)],
+    [(8, 8, 2, 2), (1, 1, 2, 1), (1, 2, 2, 2), (4, 3, 16, 3)],
 )
 def test_cores_are_what_could_really_be_used(
     asked: int, affinity: int, machine: int, cores: float
 ) -> None:
-    """Slurm may be configured with more CPUs than the machine has; the smallest bound holds."""
+    """The smallest bound: Slurm's, which may be more than there are, affinity and the machine.
+
+    A job that may run on more cores than it asked for is not kept on its own: it had them all.
+    """
     one = deepcopy(GOLDEN)
     one["allocation"]["cpus_per_task"] = asked
     one["probe"]["summaries"][0] |= {"cores": affinity, "node_cores": machine}

@@ -39,10 +39,12 @@ class WholeRun:
     start_factor: float = START_FACTOR
     per_task: int = 1  # of its training processes, which share a task's cores
 
-    def of(self, steady: Prediction, node_cores: float | None = None) -> Prediction:
-        """The prediction for the whole run; `steady` where nothing is beside."""
-        cpus = steady.shape.cpus_per_task
-        cores = min(cpus, node_cores or cpus) / self.per_task
+    def of(self, steady: Prediction, own: float | None = None) -> Prediction:
+        """The prediction for the whole run; `steady` where nothing is beside.
+
+        `own`: cores of one process; None: its part of the shape's.
+        """
+        cores = own or steady.shape.cpus_per_task / self.per_task
         starts_s = self.start_s * starts(steady.shape.num_workers, cores)
         lost_s = self.beside_s + starts_s
         if not lost_s:
@@ -76,16 +78,14 @@ class WholeRun:
         longer_s = hypot(1 / low - 1 / rate, starts_s * (self.start_factor - 1))
         return 1 / (1 / rate + lost_s + longer_s)
 
-    def of_many(
-        self, steady: "ShapePredictor", shapes: Shapes, node_cores: float | None
-    ) -> tuple[Any, Any]:
+    def of_many(self, steady: "ShapePredictor", shapes: Shapes) -> tuple[Any, Any]:
         """Rates and lower bounds, as arrays with a row for each of the CPUs."""
         import numpy as np
 
         many: Any = np
         rate, low = steady.ends(*shapes)
-        cpus, workers = map(many.array, shapes)
-        cores = np.minimum(cpus, node_cores or np.inf)[:, None] / self.per_task
+        workers = many.array(shapes[1])
+        cores = many.array([steady.cores(cpus) for cpus in shapes[0]])[:, None]
         starts_s = self.start_s * starts(workers, cores, many.maximum)
         lost_s = self.beside_s + starts_s
         return 1 / (1 / rate + lost_s), self._low(many.hypot, rate, low, lost_s, starts_s)
@@ -110,12 +110,10 @@ class WholeRunPredictor:
         self,
         steady: "ShapePredictor",
         whole: WholeRun,
-        node_cores: int | None,
         widths: tuple[float, float] = (1.0, 1.0),
     ) -> None:
         """`widths`: factors on intervals, on cores of its own and beside others."""
-        self._steady, self._whole, self._node_cores = steady, whole, node_cores
-        self._widths = widths
+        self._steady, self._whole, self._widths = steady, whole, widths
         self._told: dict[Shape, Prediction] = {}
         self._rows: dict[Shapes, Rows] = {}
 
@@ -124,7 +122,8 @@ class WholeRunPredictor:
         if shape not in self._told:
             if len(self._told) >= _MOST_SHAPES:
                 self._told.clear()
-            whole = self._whole.of(self._steady(shape), self._node_cores)
+            cores = self._steady.cores(shape.cpus_per_task)
+            whole = self._whole.of(self._steady(shape), cores)
             self._told[shape] = widened(whole, *self._widths)
         return self._told[shape]
 
@@ -134,7 +133,7 @@ class WholeRunPredictor:
         if asked not in self._rows:
             if len(self._rows) >= _MOST_ROWS:
                 self._rows.clear()
-            rates, lows = self._whole.of_many(self._steady, asked, self._node_cores)
+            rates, lows = self._whole.of_many(self._steady, asked)
             lows = rates * (lows / rates) ** self._widths[self._steady.crowded]
             pairs = zip(rates.tolist(), lows.tolist(), strict=True)
             self._rows[asked] = dict(zip(cpus, pairs, strict=True))
@@ -147,12 +146,16 @@ def whole_run_predictor(
     node_cores: int | None,
     widths: tuple[float, float],
     whole: WholeRun,
+    roams: bool = False,
 ) -> WholeRunPredictor:
-    """The predictor of jobs that rest on these runs; the rest as of WholeRunPredictor."""
+    """The predictor of jobs that rest on these runs; the rest as of WholeRunPredictor.
+
+    `roams`: Slurm does not keep the job on its cores, so that alone it has all of its node's.
+    """
     from slurm_ext.model.throughput.shape_predictor import ShapePredictor
 
-    steady = ShapePredictor(estimated, node_cores=node_cores, processes=whole.per_task)
-    return WholeRunPredictor(steady, whole, node_cores, widths)
+    steady = ShapePredictor(estimated, node_cores=node_cores, processes=whole.per_task, roams=roams)
+    return WholeRunPredictor(steady, whole, widths)
 
 
 def widened(one: Prediction, factor: float, beside: float) -> Prediction:

@@ -1,10 +1,15 @@
 """Worlds in which a job's change has to hold, beside the one that its last runs met. Pure.
 
 Where the last runs met others on their cores, its own cores alone are a world as well. Where any
-run did, so is the most crowded of them. And where Slurm does not keep jobs on cores of their own, a
-full node is one: each core has a process of somebody's that always wants it, the job's processes
-run on any of them, each with the kernel's share for one process, and CPUs that the job gives back
-bring processes of others. There a job with fewer workers than written has a smaller share.
+run did, so is the most crowded of them.
+
+Where Slurm does not keep jobs on cores of their own, CPUs are a number: alone the job's processes
+run on all cores of the node, whatever it asked for. On a full node each core has a process of
+somebody's that always wants it, the job's have the kernel's share for one process each, and CPUs
+that the job gives back bring processes of others. There a job with fewer workers than written has a
+smaller share. What cores of its own would bring is how a job is sized there, too, because what it
+takes beyond its CPUs is others'; but no such job ever has them. So a change has to gain alone on
+the node or beside the usual others, and these two are what is told.
 
 A world says the rate of the whole run, its workers' starts included, which take as much longer.
 """
@@ -25,6 +30,7 @@ if TYPE_CHECKING:  # imported with the first evidence
 # Processes of others for each core of a full node: as many as Slurm counts there, and twice that.
 USUAL, FULL = 1.0, 2.0
 World = Callable[[Shape], float]
+NO_GAIN = "no CPU is kept for it here, and alone on its node or beside others it would gain nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +94,24 @@ class Worlds:
 
     rates: Sequence[World] = ()
     crowd: Crowd | None = None
+    real: Sequence[World] = ()  # of a job that roams its node: a change has to gain in one
+
+    def worth(self, decision: Decision, min_gain: float) -> Decision:
+        """The decision where it gives CPUs back, or gains in a real world; else to leave it."""
+        before, after = decision.before, decision.after
+        if not self.real or before == after or after.cpus_per_task < before.cpus_per_task:
+            return decision
+        if any(rate(after) >= (1 + min_gain) * rate(before) for rate in self.real):
+            return decision
+        written = decision.predicted_before
+        return Decision(
+            action="leave",
+            reason=NO_GAIN,
+            before=before,
+            after=before,
+            predicted_before=written,
+            predicted_after=written,
+        )
 
     def told(self, decision: Decision, factor: float, beside: float) -> Decision:
         """The decision with rates beside a crowd, where its own are on cores of its own."""
@@ -118,7 +142,8 @@ def worlds_of(
         node_cores=node_cores,
         shared_by=shared_by,
     )
-    places, crowd = [quiet] if known.others else [], None
+    places, crowd = [quiet] if known.others or shared_by is not None else [], None
+    real: list[World] = []
     if known.most_others:
         places.append(replace(quiet, others=known.most_others))
         crowd = None if known.others else Crowd(usual=places[-1].rate)
@@ -126,5 +151,7 @@ def worlds_of(
         full = replace(quiet, others=max(FULL, known.most_others))
         places.append(full)
         crowd = crowd or Crowd(usual=replace(full, others=USUAL).rate, most=full.rate)
+        usual = replace(full, others=known.others or known.most_others or USUAL)
+        real = [quiet.rate, usual.rate]
     rates = [place.rate for place in places]
-    return Worlds(rates=rates, crowd=None if known.by_other_jobs else crowd)
+    return Worlds(rates=rates, crowd=None if known.by_other_jobs else crowd, real=real)

@@ -61,6 +61,11 @@ class DecisionContext:
     receives: "ReceiveTimes" = ()  # by the user's other runs (model/throughput/receiving.py)
     summary: EvidenceSummary | None = None  # of the evidence; None: not made yet
 
+    @property
+    def roams(self) -> bool:
+        """True if Slurm does not keep jobs on cores of their own here."""
+        return self.rules is not None and not self.rules.keeps_cores
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
@@ -151,10 +156,15 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
 def predictor(
     estimated: "Estimate", context: DecisionContext, whole: WholeRun = _ALONE
 ) -> Callable[[Shape], Prediction]:
-    """Shape to Prediction of the whole run, on machines such as like runs saw."""
+    """Shape to Prediction of the whole run, on machines such as like runs saw.
+
+    Where Slurm does not keep jobs on cores of their own, each has its node's.
+    """
     cores = node_cores_of(context.evidence)
+    if context.roams and context.rules is not None:
+        cores = cores or context.rules.cpus_per_node
     widths = context.factor, context.factor_beside
-    return whole_run_predictor(estimated, cores, widths, whole)
+    return whole_run_predictor(estimated, cores, widths, whole, context.roams)
 
 
 def _why_workers_stay(job: Submission, refused: int) -> str | None:
@@ -192,14 +202,13 @@ def _loader_decision(
     may_change = settings["policy.change_explicit"] if explicit else "any"
     if far and may_change == "any":  # no job gives up cores for what other arguments needed
         may_change = "grow"
-    kept = context.rules is None or context.rules.keeps_cores
     worlds = Worlds()
-    if estimated.most_others or not kept:
+    if estimated.most_others or context.roams:
         worlds = worlds_of(
             estimated,
             summary.whole,
             node_cores=summary.node_cores or limits.node_cores,
-            shared_by=None if kept else before.cpus_per_task,
+            shared_by=before.cpus_per_task if context.roams else None,
         )
     chosen = loader.decide(
         before,
@@ -218,7 +227,16 @@ def _loader_decision(
     )
     if chosen.action == "change" and chosen.after.cpus_per_task < before.cpus_per_task:
         chosen = _above_floor(chosen, floor_for(job, context.rules), predict)
+    chosen = worlds.worth(chosen, settings["policy.min_gain"])
+    if context.roams:
+        chosen = _on_its_node(chosen, predictor(estimated, context, summary.whole))
     return worlds.told(chosen, *widths)
+
+
+def _on_its_node(decision: Decision, predict: Callable[[Shape], Prediction]) -> Decision:
+    """The decision with rates on all cores of the node, which is how the job will run."""
+    before, after = predict(decision.before), predict(decision.after)
+    return replace(decision, predicted_before=before, predicted_after=after)
 
 
 def _too_few(runs: int, least: int) -> str:

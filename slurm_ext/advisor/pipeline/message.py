@@ -120,7 +120,8 @@ def changes(decision: Decision) -> str:
     return ", ".join(f"{name} {old} -> {new}" for name, old, new in pairs if old != new)
 
 
-OWN, BESIDE = "on cores of its own", "beside other jobs"
+# Alone on its cores, which are all of the node where Slurm keeps none for it.
+OWN, BESIDE = "alone", "beside other jobs"
 
 
 def beside(told: Prediction) -> str:

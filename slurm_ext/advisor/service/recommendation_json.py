@@ -113,7 +113,8 @@ def _reach(context: DecisionContext, recommendation: Recommendation) -> dict[str
     rss_bytes = (estimated.worker_rss_bytes or 0) * whole.per_task or None
     predict = predictor(estimated, context, whole)
     own = None if recommendation.workers_stay is None else decision.before.num_workers
-    points = peak(predict, limits, worker_rss_bytes=rss_bytes, own_workers=own)
+    cpus = decision.after.cpus_per_task if context.roams else None
+    points = peak(predict, limits, worker_rss_bytes=rss_bytes, own_workers=own, own_cpus=cpus)
     cores = node_cores_of(context.evidence)
     processes = whole.per_task
     advice = diagnose(estimated, decision.after, limits, node_cores=cores, processes=processes)

@@ -47,15 +47,17 @@ class ShapePredictor:
         node_cores: int | None = None,
         factor: float = 1.0,
         processes: int = 1,
+        roams: bool = False,
     ) -> None:
-        """As of `predict`; `processes` of a task share its cores."""
+        """As of `predict`; `processes` of a task share its cores: the node's where it `roams`."""
         self._known, self._curve, self._factor = estimate, curve_of(estimate), factor
         self._node_cores, self._processes = node_cores or inf, processes
+        self._roams = roams
         self._left = _shares_beside(estimate, self._curve) if estimate.others else None
 
     def __call__(self, shape: Shape) -> Prediction:
         """The prediction of one shape."""
-        estimate, cores = self._known, min(shape.cpus_per_task, self._node_cores) / self._processes
+        estimate, cores = self._known, self.cores(shape.cpus_per_task)
         alone = _predict(estimate, self._curve, cores, self._factor, shape)
         if self._left is None:
             return alone
@@ -66,12 +68,17 @@ class ShapePredictor:
         """True if its rates are those beside other jobs."""
         return self._left is not None and self._known.by_other_jobs
 
+    def cores(self, cpus: int) -> float:
+        """Cores of one process."""
+        roams = self._roams and self._node_cores < inf
+        return (self._node_cores if roams else min(cpus, self._node_cores)) / self._processes
+
     def ends(self, cpus: Sequence[int], workers: Sequence[int]) -> tuple[Any, Any]:
         """Rates and lower bounds: arrays, a row for each of `cpus`, of `workers` above zero."""
         import numpy as np  # the allocator of a node asks for single shapes alone
 
         many: Any = np
-        own = [min(count, self._node_cores) / self._processes for count in cpus]
+        own = [self.cores(count) for count in cpus]
         row: Any = np.array(workers)
         column: Any = np.array(own)[:, None]
         if self._left is None:

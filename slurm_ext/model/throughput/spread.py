@@ -53,9 +53,11 @@ def crowded_spread(m: Arithmetic, spread: float, share: float, factor: float) ->
 def _threads_sd(estimate: Estimate, m: Arithmetic, cores: float) -> float:
     """Log sd of a step on CPUs with other cores than seen.
 
-    What more threads would bring nobody saw: the bound is what as many times the cores could.
+    One thread on a part of a core has its part, and nobody to wait for. What more threads would
+    bring nobody saw: the bound is what as many times the cores could.
     """
-    fewer_sd = FEWER_CORES_SD * m.log2(estimate.threads / cores)
+    together = estimate.threads > 1
+    fewer_sd = FEWER_CORES_SD * m.log2(estimate.threads / cores) if together else FRACTION_SD
     more_sd = m.log(cores / estimate.threads) / NORMAL_90 if estimate.grows else 0.0
     return m.where(cores < estimate.threads, fewer_sd, more_sd)
 

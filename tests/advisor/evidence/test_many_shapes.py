@@ -47,7 +47,7 @@ def test_many_at_once_are_told_as_each_by_itself(
     if known is None:
         return
     steady = ShapePredictor(known, node_cores=node_cores, factor=1.2, processes=whole.per_task)
-    predict = WholeRunPredictor(steady, whole, node_cores)
+    predict = WholeRunPredictor(steady, whole)
     rows = predict.rows(CPUS, WORKERS)
     for cpus, (at, workers) in product(CPUS, enumerate(WORKERS)):
         one = predict(Shape(cpus_per_task=cpus, num_workers=workers))

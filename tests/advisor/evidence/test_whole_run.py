@@ -156,5 +156,5 @@ def test_ranks_of_one_task_share_its_cores() -> None:
 def test_a_node_has_no_more_cores_than_it_has() -> None:
     """Eight CPUs of a machine with two cores start workers as two do."""
     whole = WholeRun(start_s=0.001)
-    few, many = whole.of(steady(100, 8, 2)), whole.of(steady(100, 8, 8), node_cores=2)
+    few, many = whole.of(steady(100, 8, 2)), whole.of(steady(100, 8, 8), own=2)
     assert few.samples_per_s == many.samples_per_s

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from slurm_ext.advisor.evidence.whole_run import WholeRun
-from slurm_ext.advisor.evidence.worlds import FULL, worlds_of
+from slurm_ext.advisor.evidence.worlds import FULL, NO_GAIN, worlds_of
 from slurm_ext.core.records import Decision, Prediction, Shape
 from slurm_ext.model.throughput.estimate import Estimate
 from slurm_ext.model.throughput.shape_predictor import predict
@@ -44,12 +44,44 @@ def test_a_full_node_gives_each_process_its_share() -> None:
     """More workers have more of it, and CPUs that went back bring others."""
     assert FULL >= 1
     fewer, more = (replace(FOUR, num_workers=count) for count in (2, 8))
-    (few,), (four,), (many,) = (rates(KNOWN, one, shared_by=4) for one in (fewer, FOUR, more))
+    (_, few), (_, four), (_, many) = (rates(KNOWN, s, shared_by=4) for s in (fewer, FOUR, more))
     assert few < 0.8 * four < 0.8 * many
-    (without,) = rates(KNOWN, replace(FOUR, cpus_per_task=1), shared_by=4)
+    _, without = rates(KNOWN, replace(FOUR, cpus_per_task=1), shared_by=4)
     assert without < four
-    (grown,) = rates(KNOWN, replace(FOUR, cpus_per_task=8), shared_by=4)
+    _, grown = rates(KNOWN, replace(FOUR, cpus_per_task=8), shared_by=4)
     assert grown == four
+
+
+def test_alone_where_no_cores_are_kept_a_job_has_its_nodes() -> None:
+    """For any number of CPUs: they are a number of Slurm's."""
+    every = replace(FOUR, cpus_per_task=8)
+    for cpus in (1, 4, 8):
+        alone, _ = rates(KNOWN, replace(FOUR, cpus_per_task=cpus), shared_by=4)
+        assert alone == pytest.approx(predict(KNOWN, every).samples_per_s)
+
+
+def change(after: Shape, *, shared_by: int | None) -> Decision:
+    """What remains of a change of FOUR to `after` that wants a gain of 5 %."""
+    before, changed = predict(KNOWN, FOUR), predict(KNOWN, after)
+    decision = Decision(
+        action="change",
+        reason="it waits",
+        before=FOUR,
+        after=after,
+        predicted_before=before,
+        predicted_after=changed,
+    )
+    return worlds_of(KNOWN, ALONE, node_cores=8, shared_by=shared_by).worth(decision, 0.05)
+
+
+def test_cpus_that_nobody_keeps_for_a_job_are_no_gain() -> None:
+    """More CPUs alone change nothing there; more workers do, and CPUs may be given back."""
+    more = replace(FOUR, cpus_per_task=8)
+    assert change(more, shared_by=None).action == "change"
+    left = change(more, shared_by=4)
+    assert (left.action, left.reason, left.after) == ("leave", NO_GAIN, FOUR)
+    assert change(replace(FOUR, num_workers=8), shared_by=4).action == "change"
+    assert change(replace(FOUR, cpus_per_task=3), shared_by=4).action == "change"
 
 
 def test_starts_take_longer_beside_others() -> None:
@@ -92,7 +124,7 @@ def crowded(known: Estimate, *, beside: float = 1.0, shared_by: int | None = Non
 def test_a_crowd_that_nobody_met_lies_between_none_and_a_full_node() -> None:
     """Its bounds are what cores of its own give, and what a full node leaves."""
     own, told = predict(KNOWN, FOUR), crowded(KNOWN, shared_by=4).elsewhere
-    (full,) = rates(KNOWN, FOUR, shared_by=4)
+    _, full = rates(KNOWN, FOUR, shared_by=4)
     assert told is not None
     assert told.crowded
     assert full < told.samples_per_s < own.samples_per_s
@@ -104,7 +136,7 @@ def test_a_crowd_that_older_runs_met_has_its_rate_and_bounds() -> None:
     """Whether or not the node may be fuller; a job that met one lately knows both already."""
     older = replace(KNOWN, most_others=1.0)
     for shared_by in (None, 4):
-        rate, *_ = rates(older, FOUR, shared_by=shared_by)
+        rate = rates(older, FOUR, shared_by=shared_by)[0 if shared_by is None else 1]
         told = crowded(older, shared_by=shared_by).elsewhere
         assert told is not None
         assert told.samples_per_s == pytest.approx(rate)

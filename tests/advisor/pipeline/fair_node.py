@@ -171,8 +171,8 @@ class Node:
             clocks.steps = clocks.steps[-BATCHES:]
 
 
-def run_of(costs: Costs, workers: int, place: Place, *, cpus: int, node_cores: int) -> LoaderRun:
-    """What the probe measures of such a run of a job with `cpus`."""
+def run_of(costs: Costs, workers: int, place: Place, *, node_cores: int) -> LoaderRun:
+    """What the probe measures of such a run."""
     node = Node(costs, workers, place)
     rate, clocks = node.samples_per_s(), node.clocks
     samples, main = costs.batch, node._main
@@ -182,7 +182,7 @@ def run_of(costs: Costs, workers: int, place: Place, *, cpus: int, node_cores: i
     return LoaderRun(
         samples_per_s=rate,
         workers=workers,
-        cores=float(min(cpus, place.cores)),
+        cores=float(place.cores),
         batch_size=float(samples),
         accel_samples_per_s=steps / sum(wall for wall, _ in clocks.steps),
         fetch_wall_s=sum(wall for wall, _ in clocks.fetched) / fetched,

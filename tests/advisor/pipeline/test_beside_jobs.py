@@ -24,7 +24,7 @@ HERE = Prediction(
     runs=2,
     elsewhere=Elsewhere(700.0, Interval(650.0, 760.0), crowded=False),
 )
-BOTH = "430 samples/s beside other jobs (300 to 500), 700 on cores of its own (650 to 760)"
+BOTH = "430 samples/s beside other jobs (300 to 500), 700 alone (650 to 760)"
 # A training that its GPU limits, on eight cores of which it needs two; others had most of them.
 LIGHT = LoaderRun(
     samples_per_s=395.0,
@@ -69,7 +69,7 @@ def test_the_line_tells_both_rates() -> None:
         predicted_after=more,
     )
     said = message(moved, Mode.ADVISE, emulated=False) or ""
-    told = "430 samples/s beside other jobs, 300 to 500; on cores of its own 700, 650 to 760"
+    told = "430 samples/s beside other jobs, 300 to 500; alone 700, 650 to 760"
     assert f"about 2.0x faster (215 -> {told})" in said
     assert beside(replace(HERE, elsewhere=None)) == ""
 
@@ -91,7 +91,7 @@ def test_a_job_that_met_nobody_is_told_what_others_would_cost() -> None:
         predicted_after=own,
     )
     said = message(moved, Mode.ACT, emulated=False) or ""
-    told = "700 samples/s on cores of its own, 650 to 760; beside other jobs 430, 300 to 700"
+    told = "700 samples/s alone, 650 to 760; beside other jobs 430, 300 to 700"
     assert f"about 2.0x faster (350 -> {told})" in said
     assert beside(own) == ""
 

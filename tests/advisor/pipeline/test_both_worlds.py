@@ -85,7 +85,6 @@ def decided(one: Case, *, told_kept: bool) -> Decision:
             one.costs,
             written.num_workers,
             one.place(written, others),
-            cpus=cpus,
             node_cores=one.node_cores,
         )
         for others in one.met
@@ -104,8 +103,7 @@ def decided(one: Case, *, told_kept: bool) -> Decision:
 @cache
 def ran(costs: Costs, shape: Shape, place: Place, node_cores: int) -> LoaderRun:
     """The record of a run."""
-    cpus = shape.cpus_per_task
-    return run_of(costs, shape.num_workers, place, cpus=cpus, node_cores=node_cores)
+    return run_of(costs, shape.num_workers, place, node_cores=node_cores)
 
 
 @cache
