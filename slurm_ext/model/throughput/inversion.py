@@ -142,10 +142,15 @@ def _worked(run: LoaderRun, delayed_s: float = 0.0) -> float:
     another waits for one: as long as the training's own thread waited. Two threads beside six
     other processes took 11 to 13 ms of CPU for what one thread alone does in 1.65.
     """
-    if not run.on_cpu or _threads(run) <= 1:
+    if not run.on_cpu or (run.threads or _threads(run)) <= 1:
         return 1.0
     waited_s = max(0.0, (run.step_queued_s or 0.0) - delayed_s)
     return max(LEAST_LEFT, 1 - waited_s * run.accel_samples_per_s)
+
+
+def _outnumbered(run: LoaderRun) -> bool:
+    """True if a step on CPUs has more threads than cores: ranks of one task that start as many."""
+    return 1 < (run.threads or 0) > run.cores
 
 
 def _threads(run: LoaderRun) -> float:
@@ -163,7 +168,9 @@ def _accel(run: LoaderRun, main_cpu_s: float) -> LogNormal:
 
     A real accelerator goes on while the process that drives it waits: somewhere between none and
     all of that wait was the step's, and a uniform distribution's spread is the doubt. A step on
-    CPUs is never faster than its CPU time on all its cores.
+    CPUs is never faster than its CPU time on all its cores. Threads that outnumber its cores wait
+    for each other, and will again where there are more of both: nobody knows how much of the wait
+    is that.
     """
     measured_s = 1 / run.accel_samples_per_s
     freed_s = FREE_S_PER_BYTE * (run.sample_bytes or 0.0) if run.workers else 0.0
@@ -173,7 +180,7 @@ def _accel(run: LoaderRun, main_cpu_s: float) -> LogNormal:
     if run.on_cpu:
         worked = _worked(run, delayed_s)
         alone_s = min(step_s, max(alone_s * worked, main_cpu_s / _threads(run)))
-    if run.emulated or run.on_cpu:
+    if run.emulated or (run.on_cpu and not _outnumbered(run)):
         queued_sd = QUEUED_DOUBT * log(step_s / alone_s)
         spun_sd = min(SPUN_SD, -log(_worked(run)) / sqrt(12))  # none of that, to all of it
         return LogNormal(-log(alone_s), hypot(MEASURED_SD, queued_sd, spun_sd))
