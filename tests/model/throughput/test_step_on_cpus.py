@@ -1,15 +1,18 @@
 """A training on CPUs: its step costs cores, so that fewer cores are slower and more no promise."""
 
 from dataclasses import replace
+from math import exp
 
 import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
+from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.throughput.curve.costs import Curve
 from slurm_ext.model.throughput.curve.points import at
 from slurm_ext.model.throughput.curve.step import step_s
 from slurm_ext.model.throughput.estimate import Estimate, estimate
 from slurm_ext.model.throughput.estimate_codec import CELLS, MAX_CHARS, STEP_CELLS, read, write
+from slurm_ext.model.throughput.inversion import invert
 from slurm_ext.model.throughput.shape_predictor import ShapePredictor, predict
 from slurm_ext.policy.loader import decide
 from tests.builders import alone
@@ -188,6 +191,43 @@ def test_threads_that_spun_for_each_other_are_not_work(
     here = predict(known(starved), Shape(cpus_per_task=2, num_workers=0))
     assert here.samples_per_s == pytest.approx(rate, rel=0.1)
     assert alone(here).interval.high > 0.9 / ALONE_S
+
+
+# Two ranks of two threads each on two cores, as measured: the threads of each have one.
+OUTNUMBERED = replace(
+    BUSY,
+    samples_per_s=34.6,
+    workers=2,
+    cores=1,
+    node_cores=2,
+    threads=2,
+    batch_size=4,
+    accel_samples_per_s=35.8,
+    fetch_wall_s=0.0157,
+    fetch_cpu_s=0.0052,
+    main_cpu_s=0.0232,
+    fetch_queued_s=0.0105,
+    step_queued_s=0.0160,
+    main_queued_s=0.0163,
+)
+EACH_ON_HALF_A_CORE = 35.9  # samples/s of the same two ranks on one core, a thread each
+ALONE_OF_ONE_S = 0.0083  # a sample's step by one thread
+
+
+def test_threads_that_outnumber_their_cores_spin_as_well() -> None:
+    """Their CPU time is no work, so that a rank with one thread on half a core is as fast."""
+    assert invert(OUTNUMBERED).main_cpu_s == pytest.approx(ALONE_OF_ONE_S, rel=0.25)
+    told = ShapePredictor(known(OUTNUMBERED), processes=2)(Shape(cpus_per_task=1, num_workers=2))
+    assert told.interval.low < EACH_ON_HALF_A_CORE < told.interval.high
+
+
+def test_how_much_they_wait_for_each_other_nobody_knows() -> None:
+    """The step may be as slow as it was, or as fast as threads that never wait."""
+    accel = invert(OUTNUMBERED).accel
+    low, high = (exp(accel.log_mean + sign * NORMAL_90 * accel.log_sd) for sign in (-1, 1))
+    assert low == pytest.approx(35.8, rel=0.15)
+    assert high == pytest.approx(1 / ALONE_OF_ONE_S, rel=0.2)
+    assert invert(replace(OUTNUMBERED, cores=2)).accel.log_sd < accel.log_sd
 
 
 def test_a_single_thread_waits_for_nobody() -> None:
