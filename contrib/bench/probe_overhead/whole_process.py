@@ -1,4 +1,4 @@
-"""What the probe with both of its clocks (loader and optimiser) costs a training, start to end.
+"""Runs a training with the probe and without it: both clocks (loader and optimiser), all costs.
 
 Each run is a process of its own, with the probe or without it, in turn: hooks, threads and files of
 the probe count, whatever they are. The step is real (forward, backward, optimiser) and filled up

@@ -127,6 +127,10 @@ class WholeRunPredictor:
             self._told[shape] = widened(whole, *self._widths)
         return self._told[shape]
 
+    def ran(self, shape: Shape) -> bool:
+        """True if the script has run in this shape with nobody on its cores."""
+        return self._steady.ran(shape)
+
     def rows(self, cpus: Sequence[int], workers: Sequence[int]) -> Rows:
         """Two figures of each shape, with `workers` above zero, at a fraction of the cost."""
         asked = cpus, workers
@@ -146,15 +150,24 @@ def whole_run_predictor(
     node_cores: int | None,
     widths: tuple[float, float],
     whole: WholeRun,
+    *,
     roams: bool = False,
+    as_measured: bool = False,
 ) -> WholeRunPredictor:
     """The predictor of jobs that rest on these runs; the rest as of WholeRunPredictor.
 
     `roams`: Slurm does not keep the job on its cores, so that alone it has all of its node's.
+    `as_measured`: as of ShapePredictor.
     """
     from slurm_ext.model.throughput.shape_predictor import ShapePredictor
 
-    steady = ShapePredictor(estimated, node_cores=node_cores, processes=whole.per_task, roams=roams)
+    steady = ShapePredictor(
+        estimated,
+        node_cores=node_cores,
+        processes=whole.per_task,
+        roams=roams,
+        as_measured=as_measured,
+    )
     return WholeRunPredictor(steady, whole, widths)
 
 

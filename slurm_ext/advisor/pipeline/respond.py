@@ -6,7 +6,8 @@ Pure, so that live, shadow and replay agree.
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, decide
+from slurm_ext.advisor.pipeline.context import DecisionContext
+from slurm_ext.advisor.pipeline.decide import Recommendation, decide
 from slurm_ext.core.records import Edits, Mode, Submission
 from slurm_ext.core.settings.document import Settings
 

@@ -15,7 +15,8 @@ from slurm_ext.advisor.evidence.summary import ACTING_LEVELS
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.eligible import words_of
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
-from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, decide
+from slurm_ext.advisor.pipeline.context import DecisionContext
+from slurm_ext.advisor.pipeline.decide import Recommendation, decide
 from slurm_ext.advisor.pipeline.journal import Journal
 from slurm_ext.advisor.pipeline.proposal import outcome_of, proposal_of
 from slurm_ext.advisor.pipeline.respond import Response, apply_mode

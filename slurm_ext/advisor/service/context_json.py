@@ -14,7 +14,7 @@ from typing import Any
 from slurm_ext.advisor.evidence.alike import of_its_kind
 from slurm_ext.advisor.evidence.summary import only, prior_of_others
 from slurm_ext.advisor.limits.bounds import PartitionRules
-from slurm_ext.advisor.pipeline.decide import DecisionContext
+from slurm_ext.advisor.pipeline.context import DecisionContext
 from slurm_ext.core.records import OWN_LEVELS, Level, LoaderRun, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.throughput.estimate import Prior

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from slurm_ext.advisor.evidence.standing import Standing
-    from slurm_ext.advisor.pipeline.decide import DecisionContext
+    from slurm_ext.advisor.pipeline.context import DecisionContext
     from slurm_ext.core.records import Level, LoaderRun, Submission
     from slurm_ext.core.settings.document import Settings
     from slurm_ext.model.duration.predictor import RuntimePrediction
@@ -38,7 +38,7 @@ def runtime_from_history(settings: "Settings", job: "Submission") -> "RuntimePre
 
 def context_from_history(settings: "Settings", job: "Submission") -> "DecisionContext":
     """Read the context from the history's file and the promoted model. Raises HistoryError."""
-    from slurm_ext.advisor.pipeline.decide import DecisionContext
+    from slurm_ext.advisor.pipeline.context import DecisionContext
 
     path, models = settings.state_dir / "history.db", settings.state_dir / "models"
     if not path.exists() and not (models / "current").exists():

@@ -20,7 +20,9 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from slurm_ext.advisor.limits.eligible import OPT_OUT
-from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, predictor
+from slurm_ext.advisor.pipeline.context import DecisionContext
+from slurm_ext.advisor.pipeline.decide import Recommendation
+from slurm_ext.advisor.pipeline.loader_choice import predictor
 from slurm_ext.core.records import Edits, Prediction, Shape
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from math import ceil
 
 from slurm_ext.advisor.evidence.summary import node_cores_of
 from slurm_ext.advisor.limits.bounds import floor_for, limits_for
-from slurm_ext.advisor.pipeline.decide import DecisionContext
+from slurm_ext.advisor.pipeline.context import DecisionContext
 from slurm_ext.advisor.what_if.layout import JobLayout, with_gpus
 from slurm_ext.advisor.what_if.speed import LayoutRate, LayoutSpeed
 from slurm_ext.core.errors import UsageError

@@ -12,7 +12,7 @@ from math import exp, log2
 from typing import TYPE_CHECKING
 
 from slurm_ext.advisor.evidence.summary import node_cores_of
-from slurm_ext.advisor.pipeline.decide import DecisionContext
+from slurm_ext.advisor.pipeline.context import DecisionContext
 from slurm_ext.advisor.what_if.layout import JobLayout
 from slurm_ext.core.advice.advice import Advice
 from slurm_ext.core.errors import DlqueueError

@@ -12,7 +12,8 @@ from functools import partial
 
 from slurm_ext.advisor.evidence.alike import of_its_kind
 from slurm_ext.advisor.evidence.summary import usual_workers
-from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, decide
+from slurm_ext.advisor.pipeline.context import DecisionContext
+from slurm_ext.advisor.pipeline.decide import Recommendation, decide
 from slurm_ext.advisor.what_if.layout import GpuOption, JobLayout, task_mem_of, written_layout
 from slurm_ext.advisor.what_if.run_length import TrainingWork, work_of
 from slurm_ext.advisor.what_if.shapes import Axes, ClusterNodes, ShapeGrid, size

@@ -17,7 +17,7 @@ from slurm_ext.advisor.what_if.table import WhatIfTable, draft, judged
 from slurm_ext.core.errors import SlurmError
 
 if TYPE_CHECKING:
-    from slurm_ext.advisor.pipeline.decide import DecisionContext
+    from slurm_ext.advisor.pipeline.context import DecisionContext
     from slurm_ext.advisor.what_if.queue_wait import StartQuery
     from slurm_ext.core.records import Submission
     from slurm_ext.core.settings.document import Settings

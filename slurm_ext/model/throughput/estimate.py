@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, inf
 
-from slurm_ext.core.records import Level, LoaderRun
+from slurm_ext.core.records import SCRIPT_LEVELS, Level, LoaderRun
 from slurm_ext.model.throughput.curve.costs import RECEIVE_S, SLICE_S, Curve
 from slurm_ext.model.throughput.evidence_checks import evidence_flag, usable_runs
 from slurm_ext.model.throughput.inversion import InvertedRun, LogNormal, invert_once
+from slurm_ext.model.throughput.measured import Measured, measured
 from slurm_ext.model.throughput.pooling import NOTHING, pooled
 from slurm_ext.model.throughput.receiving import UNSEEN, ReceiveTimes, machine_of
 from slurm_ext.model.throughput.storage import ceiling, knee
@@ -59,6 +60,7 @@ class Estimate:
     receive_sd: float = 0.0  # log sd of `receive_s`
     by_other_jobs: bool = False  # such processes that the job's own cannot all be
     most_others: float = 0.0  # of the most crowded one of all these runs
+    measured: Measured = ()  # by runs of the very script that nobody crowded
 
 
 def estimate(
@@ -153,6 +155,7 @@ def _pool(
         others=crowd,
         by_other_jobs=theirs,
         most_others=max(map(met, runs, inverted), default=0.0),
+        measured=measured(runs, inverted) if level in SCRIPT_LEVELS else (),
     )
 
 

@@ -15,6 +15,7 @@ from slurm_ext.model.throughput.curve.costs import Curve
 from slurm_ext.model.throughput.curve.point import Point
 from slurm_ext.model.throughput.curve.points import at
 from slurm_ext.model.throughput.estimate import Estimate, curve_of
+from slurm_ext.model.throughput.measured import correction, was_measured
 from slurm_ext.model.throughput.spread import crowded_spread, log_sd
 
 if TYPE_CHECKING:  # most jobs' runs were not crowded, and need no numpy
@@ -48,17 +49,23 @@ class ShapePredictor:
         factor: float = 1.0,
         processes: int = 1,
         roams: bool = False,
+        as_measured: bool = False,
     ) -> None:
-        """As of `predict`; `processes` of a task share its cores: the node's where it `roams`."""
+        """As of `predict`; `processes` of a task share its cores: the node's where it `roams`.
+
+        `as_measured`: single shapes in which the script has run are told as it ran.
+        """
         self._known, self._curve, self._factor = estimate, curve_of(estimate), factor
         self._node_cores, self._processes = node_cores or inf, processes
-        self._roams = roams
+        self._roams, self._as_measured = roams, as_measured
         self._left = _shares_beside(estimate, self._curve) if estimate.others else None
 
     def __call__(self, shape: Shape) -> Prediction:
         """The prediction of one shape."""
         estimate, cores = self._known, self.cores(shape.cpus_per_task)
         alone = _predict(estimate, self._curve, cores, self._factor, shape)
+        if self._as_measured:
+            alone = _as_measured(alone, estimate, cores)
         if self._left is None:
             return alone
         return _beside(alone, self._left(shape.num_workers, cores), self._factor, estimate)
@@ -67,6 +74,12 @@ class ShapePredictor:
     def crowded(self) -> bool:
         """True if its rates are those beside other jobs."""
         return self._left is not None and self._known.by_other_jobs
+
+    def ran(self, shape: Shape) -> bool:
+        """True if the script has run in this shape with nobody on its cores."""
+        return was_measured(
+            self._known.measured, shape.num_workers, self.cores(shape.cpus_per_task)
+        )
 
     def cores(self, cpus: int) -> float:
         """Cores of one process."""
@@ -90,6 +103,16 @@ class ShapePredictor:
         if self._left is not None:
             rate, spread = rate * share, crowded_spread(many, spread, share, self._factor)
         return rate, rate * np.exp(-spread)
+
+
+def _as_measured(alone: Prediction, known: Estimate, cores: float) -> Prediction:
+    """The prediction corrected by runs in its shape; its interval moves along."""
+    rate, bounds = alone.samples_per_s, alone.interval
+    factor = correction(known.measured, alone.shape.num_workers, cores, rate)
+    if factor == 1:
+        return alone
+    moved = Interval(factor * bounds.low, factor * bounds.high, bounds.level)
+    return replace(alone, samples_per_s=factor * rate, interval=moved)
 
 
 def _shares_beside(estimate: Estimate, curve: Curve) -> "CrowdedShares":

@@ -8,7 +8,8 @@ import pytest
 from slurm_ext.advisor.evidence.alike import alike, of_its_kind
 from slurm_ext.advisor.evidence.summary import EvidenceSummary, summarize
 from slurm_ext.advisor.limits.bounds import PartitionRules
-from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, decide
+from slurm_ext.advisor.pipeline.context import DecisionContext
+from slurm_ext.advisor.pipeline.decide import Recommendation, decide
 from slurm_ext.core.records import OWN_LEVELS, Level, LoaderRun, Mode, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.throughput.pooling import OTHER_MODEL_SD

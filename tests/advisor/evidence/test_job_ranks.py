@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from slurm_ext.advisor.evidence.job_ranks import ranks_by_others, ranks_of
-from slurm_ext.advisor.pipeline.decide import DecisionContext, decide
+from slurm_ext.advisor.pipeline.context import DecisionContext
+from slurm_ext.advisor.pipeline.decide import decide
 from slurm_ext.advisor.service.recommendation_json import recommendation_json
 from slurm_ext.cli.explain.text import document_ranks
 from slurm_ext.core.records import Level, LoaderRun, Submission

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.pipeline.decide import DecisionContext, decide
+from slurm_ext.advisor.pipeline.context import DecisionContext
+from slurm_ext.advisor.pipeline.decide import decide
 from slurm_ext.core.records import Level, LoaderRun, Shape, Submission
 from slurm_ext.core.settings.document import parse
 from slurm_ext.core.unsupported_loader import CLAUSES, UnsupportedLoader

@@ -9,7 +9,8 @@ from statistics import median
 import pytest
 
 from slurm_ext.advisor.limits.bounds import PartitionRules
-from slurm_ext.advisor.pipeline.decide import DecisionContext, decide
+from slurm_ext.advisor.pipeline.context import DecisionContext
+from slurm_ext.advisor.pipeline.decide import decide
 from slurm_ext.core.records import (
     Decision,
     Elsewhere,

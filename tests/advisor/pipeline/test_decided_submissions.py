@@ -1,5 +1,6 @@
 """Decisions of the pipeline: modes, control group and reasons, to the word."""
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +8,9 @@ import pytest
 
 from slurm_ext.advisor.evidence.summary import EvidenceSummary
 from slurm_ext.advisor.limits.bounds import PartitionRules
-from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, decide, predictor
+from slurm_ext.advisor.pipeline.context import DecisionContext
+from slurm_ext.advisor.pipeline.decide import Recommendation, decide
+from slurm_ext.advisor.pipeline.loader_choice import RAN_SLOWER, predictor
 from slurm_ext.advisor.pipeline.message import with_sharing
 from slurm_ext.advisor.pipeline.respond import apply_mode, held_out, respond
 from slurm_ext.core.records import (
@@ -49,7 +52,7 @@ def test_the_policy_is_asked_with_the_sites_settings(monkeypatch: pytest.MonkeyP
     calls: list[tuple[Any, ...]] = []
 
     def asked(before: Shape, predict: Any, limits: Any, *, rows: Any, **options: Any) -> Decision:
-        assert rows == predict.rows
+        assert rows == (predict.rows if "numpy" in sys.modules else None)
         calls.append((before, limits.max_workers, options, predict(before)))
         return replace(decision(), action="leave", before=before, after=before)
 
@@ -144,7 +147,8 @@ def test_cpus_are_given_back_down_to_the_floor(monkeypatch: pytest.MonkeyPatch) 
     assert made.predicted_after is not None
     assert made.predicted_after.shape == made.after
     same = given_back(monkeypatch, 2, 1, tres_per_node="gpu:2")
-    assert same.predicted_after == decision().predicted_after
+    assert same.predicted_after is not None
+    assert same.predicted_after.shape == Shape(cpus_per_task=2, num_workers=1)
     stays = given_back(monkeypatch, 1, 1, tres_per_node="gpu:4")
     assert (stays.action, stays.after) == ("leave", Shape(cpus_per_task=4, num_workers=1))
     assert stays.reason == "its GPUs or its memory need every CPU it asks for"
@@ -282,3 +286,26 @@ def test_the_predictor_widens_by_the_factor_and_knows_the_machine() -> None:
     assert four.samples_per_s == pytest.approx(plain.samples_per_s)
     free = replace(context(), evidence={Level.SCRIPT: [replace(STARVED, node_cores=None)]})
     assert predictor(ESTIMATE, free)(shape).samples_per_s > plain.samples_per_s
+
+
+@pytest.mark.parametrize(("rate", "action"), [(40.0, "leave"), (47.5, "change"), (90.0, "change")])
+def test_a_change_that_ran_slower_is_not_made(
+    monkeypatch: pytest.MonkeyPatch, rate: float, action: str
+) -> None:
+    """Whatever the curve says of it: its runs count where they had the very shape."""
+
+    def asked(before: Shape, *_: Any, **_options: Any) -> Decision:
+        after = Shape(cpus_per_task=4, num_workers=2)
+        return replace(decision(), before=before, after=after)
+
+    monkeypatch.setattr(loader, "decide", asked)
+    quiet = replace(STARVED, fetch_queued_s=0.0, step_queued_s=0.0, main_queued_s=0.0)
+    changed = replace(quiet, workers=2, user_workers=1, samples_per_s=rate)
+    known = replace(context(), evidence={Level.SCRIPT_ARGS: [changed, quiet]})
+    made = decide(replace(JOB, cpus_per_task=4), known).decision
+    assert made is not None
+    assert made.action == action
+    assert (made.reason == RAN_SLOWER) is (action == "leave")
+    assert (made.after == made.before) is (action == "leave")
+    assert made.predicted_after is not None
+    assert made.predicted_after.shape == made.after

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from slurm_ext.advisor.evidence.summary import usual_workers
 from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, tasks_of
-from slurm_ext.advisor.pipeline.decide import DecisionContext, decide
+from slurm_ext.advisor.pipeline.context import DecisionContext
+from slurm_ext.advisor.pipeline.decide import decide
 from slurm_ext.advisor.pipeline.respond import Response, held_out, respond
 from slurm_ext.core.gpu_request import gpus_of
 from slurm_ext.core.records import Edits, Level, LoaderRun, Mode, Submission

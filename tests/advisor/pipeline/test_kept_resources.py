@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.advisor.limits.bounds import PartitionRules
-from slurm_ext.advisor.pipeline.decide import DecisionContext
+from slurm_ext.advisor.pipeline.context import DecisionContext
 from slurm_ext.advisor.pipeline.respond import Response, respond
 from slurm_ext.advisor.service.recommendation_json import recommendation_json
 from slurm_ext.core.findings.loader_refusal import LoaderRefusal

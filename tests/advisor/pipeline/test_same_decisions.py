@@ -11,7 +11,8 @@ from random import Random
 from typing import Any
 
 from slurm_ext.advisor.limits.bounds import PartitionRules
-from slurm_ext.advisor.pipeline.decide import DecisionContext, decide
+from slurm_ext.advisor.pipeline.context import DecisionContext
+from slurm_ext.advisor.pipeline.decide import decide
 from slurm_ext.core.records import Level, LoaderRun, Prediction, Submission
 from slurm_ext.core.settings.document import Settings
 

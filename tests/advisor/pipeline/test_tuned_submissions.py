@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.pipeline.decide import DecisionContext
+from slurm_ext.advisor.pipeline.context import DecisionContext
 from slurm_ext.advisor.pipeline.respond import Response, respond
 from slurm_ext.core.records import Submission
 from slurm_ext.core.settings.document import Settings

@@ -9,7 +9,8 @@ from unittest.mock import ANY
 import pytest
 
 from slurm_ext.advisor.limits.bounds import PartitionRules
-from slurm_ext.advisor.pipeline.decide import DecisionContext, decide
+from slurm_ext.advisor.pipeline.context import DecisionContext
+from slurm_ext.advisor.pipeline.decide import decide
 from slurm_ext.advisor.service.context_json import context_from_json, context_json
 from slurm_ext.advisor.service.from_history import context_from_history, runtime_from_history
 from slurm_ext.advisor.service.recommendation_json import (

@@ -10,7 +10,7 @@ import pytest
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.gpu_pools import GpuPool
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
-from slurm_ext.advisor.pipeline.decide import DecisionContext
+from slurm_ext.advisor.pipeline.context import DecisionContext
 from slurm_ext.advisor.pipeline.respond import respond
 from slurm_ext.advisor.sharing.gpu_request import whole_gpu_request
 from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuJob, SharedGpuQueue

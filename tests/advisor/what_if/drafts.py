@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slurm_ext.advisor.limits.bounds import PartitionRules
-from slurm_ext.advisor.pipeline.decide import DecisionContext
+from slurm_ext.advisor.pipeline.context import DecisionContext
 from slurm_ext.advisor.pipeline.script import options_of, read_script
 from slurm_ext.advisor.what_if.layout import JobLayout, request_of
 from slurm_ext.advisor.what_if.shapes import Axes, ClusterNodes

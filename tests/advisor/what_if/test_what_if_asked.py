@@ -11,7 +11,7 @@ import pytest
 
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
-from slurm_ext.advisor.pipeline.decide import DecisionContext
+from slurm_ext.advisor.pipeline.context import DecisionContext
 from slurm_ext.advisor.pipeline.journal import Journal
 from slurm_ext.advisor.pipeline.script import options_of, read_script
 from slurm_ext.advisor.service.advisor import Advisor

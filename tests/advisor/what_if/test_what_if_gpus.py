@@ -9,7 +9,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from slurm_ext.advisor.limits.bounds import PartitionRules
-from slurm_ext.advisor.pipeline.decide import DecisionContext
+from slurm_ext.advisor.pipeline.context import DecisionContext
 from slurm_ext.advisor.what_if.layout import task_mem_of
 from slurm_ext.advisor.what_if.shapes import ClusterNodes
 from slurm_ext.advisor.what_if.speed import LayoutSpeed

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.advisor.limits.bounds import PartitionRules
-from slurm_ext.advisor.pipeline.decide import DecisionContext
+from slurm_ext.advisor.pipeline.context import DecisionContext
 from slurm_ext.advisor.what_if.shapes import Axes, ClusterNodes
 from slurm_ext.advisor.what_if.speed import LayoutSpeed
 from slurm_ext.advisor.what_if.table import WhatIfRow, WhatIfTable

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.advisor.pipeline.decide import DecisionContext
+from slurm_ext.advisor.pipeline.context import DecisionContext
 from slurm_ext.advisor.what_if.layout import JobLayout
 from slurm_ext.advisor.what_if.serving_family import scaling_family
 from slurm_ext.advisor.what_if.speed import LayoutRate, LayoutSpeed
