@@ -60,6 +60,7 @@ class Estimate:
     receive_sd: float = 0.0  # log sd of `receive_s`
     by_other_jobs: bool = False  # such processes that the job's own cannot all be
     most_others: float = 0.0  # of the most crowded one of all these runs
+    crowded: tuple[tuple[int, float], ...] = ()  # shapes of runs whose cores were
     measured: Measured = ()  # by runs of the very script that nobody crowded
 
 
@@ -130,6 +131,8 @@ def _pool(
     level, runs = levels[0] if levels else (Level.CLUSTER, [])
     fewest = min((row.threads for row in inverted), default=0.0)
     crowd, theirs = others(runs, inverted)
+    crowds = [met(run, one) for run, one in zip(runs, inverted, strict=True)]
+    pairs = [(run.workers, run.cores) for run in runs]
     received = [s for row in inverted if (s := row.receive_s) is not None]
     return Estimate(
         accel=parameters[0],
@@ -144,7 +147,7 @@ def _pool(
         storage_samples_per_s=ceiling(runs),
         level=level,
         runs=count,
-        seen=tuple({(run.workers, run.cores) for run in runs}),
+        seen=tuple(set(pairs)),
         worker_rss_bytes=max((run.worker_rss_bytes or 0 for run in runs), default=0) or None,
         emulated=any(run.emulated for run in runs),
         batch_size=runs[0].batch_size if runs else 0.0,
@@ -154,7 +157,8 @@ def _pool(
         grows=any(row.grows for row in inverted),
         others=crowd,
         by_other_jobs=theirs,
-        most_others=max(map(met, runs, inverted), default=0.0),
+        most_others=max(crowds, default=0.0),
+        crowded=tuple({pair for pair, count in zip(pairs, crowds, strict=True) if count}),
         measured=measured(runs, inverted) if level in SCRIPT_LEVELS else (),
     )
 

@@ -118,7 +118,7 @@ def _as_measured(alone: Prediction, known: Estimate, cores: float) -> Prediction
 def _shares_beside(estimate: Estimate, curve: Curve) -> "CrowdedShares":
     from slurm_ext.model.throughput.crowded_shares import CrowdedShares
 
-    return CrowdedShares(curve, estimate.others, estimate.seen)
+    return CrowdedShares(curve, estimate.others, estimate.crowded or estimate.seen)
 
 
 def _beside(quiet: Prediction, share: float, factor: float, known: Estimate) -> Prediction:

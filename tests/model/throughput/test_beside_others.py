@@ -90,6 +90,20 @@ def test_beside_others_the_measured_rate_is_predicted_again() -> None:
     assert alone(told).interval.low < 97 < alone(told).interval.high
 
 
+def test_a_shape_that_nobody_crowded_bounds_no_share() -> None:
+    """A quiet run on one core, where a crowd would cost most, says nothing of four."""
+    one = replace(RUN, cores=1, samples_per_s=at(CURVE, 2, 1).samples_per_s)
+    here = Shape(cpus_per_task=4, num_workers=2)
+    alone_seen, both = known(met(1.0)), known(met(1.0), one)
+    assert both.crowded == ((2, 4),)
+    told = (
+        predict(both, here).samples_per_s / predict(replace(both, others=0.0), here).samples_per_s
+    )
+    same = predict(alone_seen, here)
+    quiet = predict(replace(alone_seen, others=0.0), here)
+    assert told == pytest.approx(same.samples_per_s / quiet.samples_per_s, rel=0.1)
+
+
 def test_more_workers_take_no_larger_share_of_the_cores() -> None:
     """No shape is left more of its rate than the runs were, nor than with fewer workers."""
     left = CrowdedShares(CURVE, 2.0, ((2, 4.0),))
