@@ -54,16 +54,16 @@ CHANGED = "cpus-per-task 1 -> 2, workers 0 -> 1"
             f"dlqueue: {CHANGED}: predicted 20 samples/s, 18 to 22. {OPT_OUT}",
         ),
         (
-            decision(before=100.0, after=102.9),
+            decision(before=100.0, after=104.9),
             Mode.ACT,
             False,
-            f"dlqueue: {CHANGED}: about as fast (103 samples/s, 18 to 22). {OPT_OUT}",
+            f"dlqueue: {CHANGED}: about as fast (105 samples/s, 18 to 22). {OPT_OUT}",
         ),
         (
-            decision(before=100.0, after=103.0),
+            decision(before=100.0, after=105.1),
             Mode.ACT,
             False,
-            f"dlqueue: {CHANGED}: about 1.0x faster (100 -> 103 samples/s, 18 to 22). {OPT_OUT}",
+            f"dlqueue: {CHANGED}: about 1.1x faster (100 -> 105 samples/s, 18 to 22). {OPT_OUT}",
         ),
         (
             decision(action="leave"),
