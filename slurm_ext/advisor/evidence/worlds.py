@@ -103,15 +103,8 @@ class Worlds:
             return decision
         if any(rate(after) >= (1 + min_gain) * rate(before) for rate in self.real):
             return decision
-        written = decision.predicted_before
-        return Decision(
-            action="leave",
-            reason=NO_GAIN,
-            before=before,
-            after=before,
-            predicted_before=written,
-            predicted_after=written,
-        )
+        left = replace(decision, action="leave", reason=NO_GAIN, after=before)
+        return replace(left, predicted_after=decision.predicted_before)
 
     def told(self, decision: Decision, factor: float, beside: float) -> Decision:
         """The decision with rates beside a crowd, where its own are on cores of its own."""
