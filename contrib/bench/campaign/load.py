@@ -22,15 +22,15 @@ class Load:
         self.batch, self.submitted = Batch(cluster), list[Submitted]()
         self.seen: dict[int, Shape] = {}
 
-    def add(self, submissions: int, jobs: int, *, longest_s: float) -> None:
-        """Submit so many held jobs, three users at once, and so many that run.
+    def add(self, submissions: int, jobs: int, *, longest_s: float, shells: int = 1) -> None:
+        """Submit so many held jobs, three users at once from `shells` each, and so many that run.
 
         Jobs of a group that slurmctld was seen to have are cancelled before the next group:
         a queue holds only so many. The last group stays.
         """
         began_s, done = time.monotonic(), 0
         for size in groups(submissions):
-            crowd = Crowd(self._cluster, size, len(self.submitted)).start()
+            crowd = Crowd(self._cluster, size, len(self.submitted), shells).start()
             if done == 0:
                 self.batch.add(jobs, self._random, longest_s)
             group = crowd.join(self.batch.tend)

@@ -58,7 +58,7 @@ class Measurement:
         self._say("under the fault")
         with self._fault.broken(self._cluster):
             began_s = time.monotonic()
-            self._add(_UNDER, longest_s=HURT_S / 2)
+            self._add(_UNDER, longest_s=HURT_S / 2, shells=self._fault.shells)
             while time.monotonic() < began_s + HURT_S:
                 self._batch.tend()
                 time.sleep(0.2)
@@ -73,12 +73,12 @@ class Measurement:
         self._say("ended")
         return self._judged(shapes, log_before, recovery_s)
 
-    def _add(self, share: float, *, longest_s: float) -> None:
+    def _add(self, share: float, *, longest_s: float, shells: int = 1) -> None:
         """Submit a share of everything, and look at what slurmctld has then."""
         submissions, jobs = (
             round(share * count) for count in (self._counts.submissions, self._counts.jobs)
         )
-        self._load.add(submissions, jobs, longest_s=longest_s)
+        self._load.add(submissions, jobs, longest_s=longest_s, shells=shells)
 
     def _recovered(self, healed_s: float) -> float | None:
         """Seconds until advice is given again and nothing that has ended is without its record."""

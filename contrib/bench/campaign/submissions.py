@@ -90,14 +90,17 @@ def submit(cluster: Cluster, kind: Kind, user: str, earlier: int = 1) -> Submitt
 
 
 class Crowd:
-    """Users who submit at once, each `count` jobs in an order drawn by `seed`."""
+    """Users who submit `count` jobs at once, each from `shells`, in orders drawn by `seed`."""
 
-    def __init__(self, cluster: Cluster, count: int, seed: int) -> None:
+    def __init__(self, cluster: Cluster, count: int, seed: int, shells: int = 1) -> None:
         self._cluster, self.submitted = cluster, list[Submitted]()
-        each = -(-count // len(USERS))
+        each = -(-count // (len(USERS) * shells))
         self._threads = [
-            Thread(target=self._submit, args=(user, each, Random(f"{seed} {user}")), daemon=True)
+            Thread(
+                target=self._submit, args=(user, each, Random(f"{seed} {user}{shell}")), daemon=True
+            )
             for user in USERS
+            for shell in ("", *range(1, shells))
         ]
 
     def start(self) -> "Crowd":

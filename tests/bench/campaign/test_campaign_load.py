@@ -49,7 +49,8 @@ class _Queue:
         self.jobs, self.cancelled, self._forgets = set[int](), list[str](), forgets
         self.slurm = self
 
-    def crowd(self, _: object, count: int, first: int) -> Any:
+    def crowd(self, _: object, count: int, first: int, shells: int) -> Any:
+        assert shells == 1
         found = [replace(submitted(), job_id=first + n + 1) for n in range(count)]
         self.jobs |= {one.job_id for one in found if one.job_id} - {self._forgets}
         crowd = SimpleNamespace(join=lambda _: found)

@@ -1,15 +1,23 @@
 """Which refusals, waits and changes of submissions the campaign holds against dlqueue."""
 
 import sqlite3
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from contrib.bench.campaign import submissions
 from contrib.bench.campaign.__main__ import chosen
+from contrib.bench.campaign.cluster import USERS, Cluster
 from contrib.bench.campaign.faults import FAULTS
 from contrib.bench.campaign.faults.migration import taken_back
 from contrib.bench.campaign.holds import Hold, holds, most_within
 from contrib.bench.campaign.shapes import Shapes
+from contrib.bench.campaign.submissions import Crowd, Kind, Submitted
 from slurm_ext.core.errors import InputError
 from slurm_ext.history.store import schema
 from slurm_ext.history.store.store import open_history
@@ -28,6 +36,24 @@ def test_a_refusal_is_ours_unless_slurm_refuses_it_by_itself() -> None:
     assert judged(timed_out, no_slurm=True).rejected == []
     boom = submitted(1, said="sbatch: error: job_submit.lua: boom")
     assert len(judged(boom, no_slurm=True).rejected) == 1
+
+
+@pytest.mark.parametrize("shells", [1, 4])
+def test_a_crowd_submits_as_many_from_any_number_of_shells(
+    monkeypatch: pytest.MonkeyPatch, shells: int
+) -> None:
+    """More shells share the same count, where each submission takes seconds."""
+    busy: set[int | None] = set()
+
+    def submit(_: object, kind: Kind, user: str, __: int) -> Submitted:
+        busy.add(threading.get_native_id())
+        time.sleep(0.001)
+        return replace(submitted(1, kind=kind.name), user=user, job_id=None)
+
+    monkeypatch.setattr(submissions, "submit", submit)
+    crowd = Crowd(cast(Cluster, None), 48, 1, shells).start()
+    assert Counter(one.user for one in crowd.join(lambda: None)) == dict.fromkeys(USERS, 16)
+    assert len(busy) == shells * len(USERS)
 
 
 def test_calls_of_the_plugin_are_read_from_slurmctlds_log() -> None:

@@ -97,7 +97,7 @@ def _slurmdbd_comes(cluster: Cluster) -> Iterator[None]:
 _TERM, _KILL = signal.SIGTERM, signal.SIGKILL
 _no_slurm = partial(Fault, no_slurm=True)
 FAULTS = (
-    _no_slurm("munge_down", "munged is gone", _munge_down),
+    _no_slurm("munge_down", "munged is gone", _munge_down, shells=16),
     _no_slurm("munge_rotated", "munge's key changes", _key_rotated),
     _no_slurm(
         "slurmctld_restarted", "slurmctld is restarted every 4 s", _ended(_TERM, which="slurmctld")

@@ -77,6 +77,7 @@ class Fault:
     prepared: Break = nothing  # around everything, before the first job
     hurts: Hurts = Hurts.BOTH
     no_slurm: bool = False  # Slurm itself takes no submissions meanwhile
+    shells: int = 1  # from which each user submits under it: more where an sbatch waits for seconds
     needs: Mapping[str, Any] = field(default_factory=dict)  # fields of SandboxSpec
     settings: Mapping[str, Any] = field(default_factory=dict)  # keys of dlqueue.toml
     missing: Callable[[], str] = nothing_missing
