@@ -23,5 +23,7 @@ class KeptSteps:
         if name not in self._steps:
             self._steps[name] = measure()
             text = json.dumps({"conditions": self._conditions, "steps": self._steps}, indent=1)
-            self._path.write_text(text)
+            hidden = self._path.with_name(f".{self._path.name}")
+            hidden.write_text(text)
+            hidden.replace(self._path)
         return self._steps[name]

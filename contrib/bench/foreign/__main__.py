@@ -1,18 +1,26 @@
 """Each program of the catalogue three times: without dlqueue, watched, and moved to two workers.
 
+    python -m contrib.bench.foreign [--only NAME] [--libraries FOLDER] [--state FILE] [--quick]
+                                    [--json]
+
 The program counts its samples, its steps, its seconds and its losses itself. Beside them stand the
 figure that a run record's reader gets from the probe's summaries, the gate's decision, the exit
 statuses, and what was said that is not said without dlqueue. Libraries are installed once into
---libraries; no program fetches data.
+--libraries; no program fetches data. With --state a program's line is kept once it is whole, with
+the commit that it was measured at, and the next call goes on with those that the file lacks.
 """
 
 import argparse
 import compileall
 import sys
+import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from contrib.bench.common.kept_steps import KeptSteps
 from contrib.bench.common.program import Result, at_least, options, run
+from contrib.bench.common.tree import commit
 from contrib.bench.foreign.catalogue import PROGRAMS
 from contrib.bench.foreign.libraries import has, python_with_libraries
 from contrib.bench.foreign.program import Program
@@ -27,6 +35,7 @@ def main() -> None:
     parser = options(__doc__, quick="programs on torch alone: nothing is installed")
     parser.add_argument("--only", metavar="NAME", help="programs whose name has this in it")
     parser.add_argument("--libraries", type=Path, default=ROOT / "build" / "foreign")
+    parser.add_argument("--state", type=Path, help="file to keep lines in, and go on from")
     run(parser, result, show)
 
 
@@ -43,7 +52,10 @@ def result(args: argparse.Namespace) -> Result:
         skipped |= {one.name: "not installed" for one in chosen if not _runs(python, one)}
         chosen = [one for one in chosen if one.name not in skipped]
     compileall.compile_dir(ROOT / "slurm_ext", quiet=2)  # as installing does: no step waits for it
-    return summed(chosen, [measured(python, one) for one in chosen], skipped)
+    with tempfile.TemporaryDirectory() as folder:
+        kept = KeptSteps(args.state or Path(folder, "lines.json"), "three ways")
+        lines = [kept.step(one.name, partial(measured, python, one)) for one in chosen]
+    return summed(chosen, lines, skipped)
 
 
 def _runs(python: Path, program: Program) -> bool:
@@ -52,8 +64,9 @@ def _runs(python: Path, program: Program) -> bool:
 
 def measured(python: Path, program: Program) -> dict[str, Any]:
     """One program's line, by three runs."""
-    print(program.name, file=sys.stderr)
-    return judged(program, *(ran(python, program, way) for way in WAYS))
+    print(program.name, file=sys.stderr, flush=True)
+    line = judged(program, *(ran(python, program, way) for way in WAYS))
+    return {**line, "commit": commit()}
 
 
 def summed(programs: list[Program], rows: list[dict[str, Any]], skipped: dict[str, str]) -> Result:
