@@ -6,6 +6,8 @@ from statistics import median
 from typing import Any
 
 Earlier = tuple[str, int, int | None, float]  # of a run: where, CPUs, workers told, samples/s
+COVERED = (0.85, 0.95)  # share of intervals with what came in them
+MOST_ERROR = 0.10  # median
 SLOWER = 0.95  # of the rate as written, in the same surroundings: more than two runs differ by
 
 
