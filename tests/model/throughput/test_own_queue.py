@@ -38,7 +38,7 @@ def test_a_job_alone_never_needs_others(drawn: tuple[int, list[int]], cores: flo
     assert not needs_others(own, cores, sum(computed), sum(queued))
 
 
-@given(st.integers(1, 16), CORES, st.floats(0.12, 9))
+@given(st.integers(1, 16), CORES, st.floats(0.22, 9))
 def test_processes_of_others_on_every_core_are_needed(own: int, cores: float, each: float) -> None:
     """A job that fills its cores, and has so many others on each of them, shows them."""
     ready = max(own, ceil(cores))
@@ -93,3 +93,13 @@ def test_a_record_tells_the_world_of_its_run() -> None:
     quiet = replace(CROWDED, workers=2, cores=4, fetch_queued_s=0.0, main_queued_s=0.0)
     assert crowded(quiet) is False
     assert crowded(replace(quiet, main_queued_s=None)) is None
+
+
+def test_two_that_the_kernel_wakes_on_one_core_are_no_crowd() -> None:
+    """A loop and its worker on two cores wait for each other now and then; a step waits little."""
+    woken = replace(RUN, workers=1, cores=2, samples_per_s=380, fetch_cpu_s=0.0018)
+    woken = replace(woken, main_cpu_s=0.0003, fetch_queued_s=0.0003, main_queued_s=0.00008)
+    assert crowded(woken) is None
+    slow = replace(woken, samples_per_s=100, fetch_queued_s=0.0006)
+    assert needs_others(processes(slow), slow.cores, 0.0021, queued_s(slow))
+    assert crowded(slow) is None
