@@ -6,7 +6,7 @@ impossible ones are no evidence, and the result is None.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 from slurm_ext.core.findings.data_key import data_key
@@ -42,6 +42,7 @@ _TOTALS = (
 _OPTIONAL = (
     "bytes_read",
     "main_cpu_s",
+    "home_cpu_s",
     "fetch_queued_s",
     "step_queued_s",
     "wait_queued_s",
@@ -64,6 +65,7 @@ class _Totals:
     fetch_cpu_s: float
     bytes_read: float | None
     main_cpu_s: float | None
+    home_cpu_s: float | None
     fetch_queued_s: float | None
     step_queued_s: float | None
     wait_queued_s: float | None
@@ -286,7 +288,7 @@ def _mean_costs(runs: Sequence[_Totals], trained_on: _Json) -> dict[str, Any]:
     for t in runs:
         waits = (t.step_queued_s, t.wait_queued_s)
         main = None if waits[0] is None or waits[1] is None else waits[0] + waits[1]
-        cpu_s = t.main_cpu_s if round(t.workers) else _step_cpu_s(t, trained_on)
+        cpu_s = _step_cpu_s(t, trained_on)
         # Name, total, the most that it can be, samples.
         for name, total, most, samples in (
             ("main_cpu_s", cpu_s, None, t.samples),
@@ -302,16 +304,23 @@ def _mean_costs(runs: Sequence[_Totals], trained_on: _Json) -> dict[str, Any]:
 
 
 def _step_cpu_s(t: _Totals, trained_on: _Json) -> float | None:
-    """CPU of the step of a process that loads the data itself; None: nobody can tell the two apart.
+    """CPU of a training process apart from its own loading; None: nobody can tell the two apart.
 
-    Its libraries' threads help with the loading (and spin between two calls), so that its CPU time
-    less the loading thread's is no measure of the step. For a step on CPUs it is a bound, and so is
-    each of its threads at work for all of the step.
+    Its libraries' threads help with the loading (and spin between two calls): a probe that did not
+    measure all of them meanwhile knows nothing of the step of a process that loads by itself. For a
+    step on CPUs what the loading thread left is a bound, and so is each of its threads at work for
+    all of the step.
     """
-    if t.main_cpu_s is None or not (trained_on["on_cpu"] and trained_on["threads"]):
+    if t.main_cpu_s is None:
         return None
-    most_s: float = trained_on["threads"] * t.step_s
-    return min(max(0.0, t.main_cpu_s - t.fetch_cpu_s), most_s)
+    serial, home_s, most_s = not round(t.workers), t.home_cpu_s, inf
+    if serial and trained_on["on_cpu"] and trained_on["threads"]:
+        most_s = trained_on["threads"] * t.step_s
+    if home_s is None:
+        if serial and most_s == inf:
+            return None
+        home_s = t.fetch_cpu_s if serial else 0.0
+    return min(max(0.0, t.main_cpu_s - home_s), most_s)
 
 
 _COSTS = (

@@ -65,6 +65,7 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
     fetch_samples, fetch_wall_s, fetch_cpu_s, bytes_read: what fetching took in whichever process
     did it (samples made may run ahead of samples used); fetch_p50_s, fetch_p99_s: of one fetch, a
     batch, by a histogram, right to an eighth; main_cpu_s: CPU of this process during the phase;
+    home_cpu_s: of that, during fetches that it did itself (all its threads);
     fetch_queued_s, wait_queued_s, step_queued_s: the parts of those times in which the thread was
     ready and waited for a core (read around some batches; their sum is exact, its division an
     estimate); delivered_bytes: tensors handed to the training (estimated from a batch five times a

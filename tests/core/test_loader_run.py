@@ -216,6 +216,14 @@ def test_a_process_that_loads_itself_tells_nothing_of_its_step() -> None:
     assert run.main_cpu_s is None
 
 
+def test_what_all_threads_did_while_it_loaded_is_no_cost_of_the_step() -> None:
+    """The rest is, of 2,048 samples: without workers, and where a trial loaded some at home."""
+    serial = record(workers=0.0, main_cpu_s=32.048, home_cpu_s=30.0, fetch_cpu_s=29.4, wall_s=40.0)
+    assert known(serial).main_cpu_s == pytest.approx(0.001)
+    assert known(record(main_cpu_s=3.048, home_cpu_s=1.0)).main_cpu_s == pytest.approx(0.001)
+    assert known(record(main_cpu_s=1.0, home_cpu_s=1.1)).main_cpu_s == 0
+
+
 def test_main_cost_is_unknown_where_nobody_measured_it() -> None:
     """Missing is None, not zero."""
     assert known(GOLDEN).main_cpu_s is None

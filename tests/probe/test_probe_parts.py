@@ -1,5 +1,6 @@
 """The probe's parts that need no torch: machine, gate, directive, inspection of datasets, times."""
 
+import hashlib
 import math
 import os
 import random
@@ -343,6 +344,20 @@ def test_queueing_is_read_around_few_fetches_and_stands_for_all(
     for _ in range(3):
         meter.fetch(lambda *_: time.sleep(0.002), fetcher, [0])
     assert meter.totals()[6] == pytest.approx(0.5 * meter.wall_s / first_s)
+
+
+def test_other_threads_that_compute_during_a_fetch_are_told_apart() -> None:
+    """A library's own threads help, or spin: the thread's clock does not see them."""
+    meter, fetcher = fetching.HomeMeter(), type("F", (), {"auto_collation": True})()
+    data = bytes(1 << 24)
+
+    def fetch(*_: Any) -> None:
+        helper = threading.Thread(target=hashlib.sha256, args=(data,))
+        helper.start()
+        helper.join()
+
+    meter.fetch(fetch, fetcher, [0])
+    assert meter.process_cpu_s() > 2 * meter.cpu_s
 
 
 def test_a_batch_is_weighed_by_its_tensors() -> None:

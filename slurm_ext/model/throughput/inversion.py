@@ -116,10 +116,12 @@ def _once_filled(run: LoaderRun) -> LoaderRun:
 def _main_cpu_s(run: LoaderRun) -> float:
     """Measured, or else: a process that drives a real accelerator keeps a core busy meanwhile.
 
-    A step on CPUs may have kept all its threads busy.
+    A step on CPUs may have kept all its threads busy. One that loaded its data itself has received
+    no batch yet.
     """
     if run.main_cpu_s is not None:
-        return run.main_cpu_s * _worked(run)
+        received_s = 0.0 if run.workers or run.on_cpu else RECEIVE_S / run.batch_size
+        return run.main_cpu_s * _worked(run) + received_s
     if run.emulated:
         return RECEIVE_S / run.batch_size
     return (_threads(run) if run.on_cpu else 1.0) / run.accel_samples_per_s

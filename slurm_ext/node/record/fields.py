@@ -269,6 +269,7 @@ PHASE = (
     number("fetch_p99_s", "s", "Time that 99 of 100 fetches stayed below."),
     number("bytes_read", "bytes", "Bytes read while loading."),
     number("main_cpu_s", "s", "CPU time of the training process."),
+    number("home_cpu_s", "s", "Part of it during loading in the process itself."),
     number("fetch_queued_s", "s", "Part of the loading that waited for a core."),
     number("step_queued_s", "s", "Part of the steps that waited for a core."),
     number("wait_queued_s", "s", "Part of the waits that waited for a core."),

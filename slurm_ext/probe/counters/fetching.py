@@ -92,8 +92,7 @@ class FetchMeter:
 
     def totals(self) -> tuple[float, ...]:
         """The totals so far, in the form of `read_totals`; untimed fetches count like the timed."""
-        batches = self.batches + self._skipped - self.skip
-        scale = batches / self.batches if self.batches else 0.0
+        scale = self._scale()
         each = self.samples / self._bytes_samples if self._bytes_samples else 0.0
         asked = self.wall_s / self._queued_wall_s if self._queued_wall_s else 0.0
         return (
@@ -105,6 +104,30 @@ class FetchMeter:
             0.0,
             self._queued_s * asked * scale,
         )
+
+    def _scale(self) -> float:
+        """All fetches, for each of those that were timed."""
+        batches = self.batches + self._skipped - self.skip
+        return batches / self.batches if self.batches else 0.0
+
+
+class HomeMeter(FetchMeter):
+    """The training process's own fetches, and what all its threads computed meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._process_s = 0.0
+
+    def fetch(self, original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
+        """One fetch, timed."""
+        before = time.process_time()
+        data = super().fetch(original, fetcher, index)
+        self._process_s += time.process_time() - before
+        return data
+
+    def process_cpu_s(self) -> float:
+        """CPU of the process during its fetches; those that went by untimed count like the rest."""
+        return self._process_s * self._scale()
 
 
 class WorkerMeter(FetchMeter):

@@ -8,7 +8,7 @@ import weakref
 from typing import Any, Callable
 
 from ..counters.batches import BatchCounts
-from ..counters.fetching import FetchMeter, WorkersTotals
+from ..counters.fetching import HomeMeter, WorkersTotals
 from ..lending.pass_parts import PassParts
 from ..stalls.fetch_times import FetchTimes
 from ..workers.gate import Gate
@@ -29,7 +29,7 @@ class Pass(Queueing):
         super().__init__()
         self.iterator = weakref.ref(iterator)
         self.meter = meter  # the LoaderMeter whose pass it is now
-        self.home = FetchMeter()  # fetches in this process
+        self.home = HomeMeter()  # fetches in this process
         self.workers_now: Callable[[], int] = lambda: 0
         self.gate: Gate | None = None
         self.workers: Callable[[], Any] = lambda: None  # the gated iterator behind, while it lives
@@ -182,6 +182,7 @@ class Pass(Queueing):
             "fetch_times": self.fetch_times(),
             "bytes_read": fetched[4],
             "main_cpu_s": self._main_cpu_end_s - self._main_cpu_s,
+            "home_cpu_s": self.home.process_cpu_s(),
             "fetch_queued_s": fetched[6],
             "wait_queued_s": wait_queued_s,
             "step_queued_s": self._queued_total_s - wait_queued_s,
