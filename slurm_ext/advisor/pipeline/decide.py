@@ -84,13 +84,11 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
     )
     proposed, text = _NO_EDITS, None
     if decision.action == "change":
-        from slurm_ext.advisor.pipeline.edits import edits_for
+        from slurm_ext.advisor.pipeline.edits import edits_for, most_threads
 
         refused = workers_stay is not None
-        on_cpu = estimated is not None and estimated.threads > 0
-        proposed = edits_for(
-            job, decision, context.rules, workers_stay=refused, threads_stay=not on_cpu
-        )
+        threads = None if context.roams else most_threads(job, decision, summary)
+        proposed = edits_for(job, decision, context.rules, workers_stay=refused, threads=threads)
     if estimated is not None:
         from slurm_ext.advisor.pipeline.message import message
 

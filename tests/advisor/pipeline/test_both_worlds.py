@@ -10,7 +10,7 @@ import pytest
 
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.pipeline.context import DecisionContext
-from slurm_ext.advisor.pipeline.decide import decide
+from slurm_ext.advisor.pipeline.decide import Recommendation, decide
 from slurm_ext.core.records import (
     Decision,
     Elsewhere,
@@ -78,8 +78,8 @@ def _between(chance: Random, low: float, high: float) -> float:
 
 
 @cache
-def decided(one: Case, *, told_kept: bool) -> Decision:
-    """The decision on its next submission, of an advisor that was told so of its cores."""
+def recommended(one: Case, *, told_kept: bool) -> Recommendation:
+    """What its next submission gets, of an advisor that was told so of its cores."""
     written, cpus = one.written, one.written.cpus_per_task
     runs = [
         run_of(
@@ -96,7 +96,12 @@ def decided(one: Case, *, told_kept: bool) -> Decision:
         rules=PartitionRules(cpus_per_node=one.node_cores, keeps_cores=told_kept),
     )
     job = Submission(user_name="ada", partition="p", script="#!/bin/sh\n", cpus_per_task=cpus)
-    decision = decide(job, context).decision
+    return decide(job, context)
+
+
+def decided(one: Case, *, told_kept: bool) -> Decision:
+    """The decision in it."""
+    decision = recommended(one, told_kept=told_kept).decision
     assert decision is not None
     return decision
 
@@ -158,6 +163,18 @@ def met_world(told: Prediction, run: LoaderRun) -> Elsewhere | Prediction:
     if met is None:
         met = run.samples_per_s**2 < told.samples_per_s * other.samples_per_s
     return other if met == other.crowded else told
+
+
+def test_torch_has_as_many_threads_as_without_a_change() -> None:
+    """Its cores bring threads only where they are its own: else it has the node's already."""
+    grown = {True: set[str](), False: set[str]()}
+    for one in map(case, range(COUNT)):
+        made = recommended(one, told_kept=one.kept)
+        if made.decision and made.decision.after.cpus_per_task > one.written.cpus_per_task:
+            grown[one.kept].add(made.proposed.env.get("DLQUEUE_NUM_THREADS", "its own"))
+    assert "its own" not in grown[True]
+    assert grown[True]
+    assert grown[False] == {"its own"}
 
 
 @pytest.mark.parametrize("each", [0.0, 0.5, 1.0, 1.5])

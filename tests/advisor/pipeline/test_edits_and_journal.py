@@ -7,16 +7,21 @@ from typing import Any
 
 import pytest
 
+from slurm_ext.advisor.evidence.summary import EvidenceSummary
+from slurm_ext.advisor.evidence.whole_run import WholeRun
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.pipeline import journal as journal_file
-from slurm_ext.advisor.pipeline.edits import edits_for
+from slurm_ext.advisor.pipeline.edits import edits_for, most_threads
 from slurm_ext.advisor.pipeline.journal import Journal, journals
+from slurm_ext.advisor.service.warm_up import RUN
 from slurm_ext.core.records import (
     Edits,
+    Level,
     Shape,
     Submission,
 )
 from slurm_ext.history.ingest.proposals import MAX_LINE_BYTES
+from slurm_ext.model.throughput.estimate import estimate
 from tests.advisor.pipeline.pipeline_examples import decision
 
 
@@ -94,16 +99,36 @@ def test_memory_by_the_cpu_keeps_its_total(
 
 
 @pytest.mark.parametrize(
-    ("cpus", "stays", "threads"),
-    [(5, True, "4"), (5, False, None), (4, True, None), (3, True, None)],
+    ("cpus", "most", "threads"),
+    [(5, 4, "4"), (5, None, None), (4, 4, None), (3, 4, None)],
 )
 def test_cpus_that_come_for_workers_bring_no_threads(
-    cpus: int, stays: bool, threads: str | None
+    cpus: int, most: int | None, threads: str | None
 ) -> None:
     """Torch keeps as many as the user's own CPUs gave it; a step on CPUs may use what comes."""
     chosen = replace(decision(), after=Shape(cpus_per_task=cpus, num_workers=2))
-    made = edits_for(Submission(cpus_per_task=4), chosen, None, threads_stay=stays)
+    made = edits_for(Submission(cpus_per_task=4), chosen, None, threads=most)
     assert made.env.get("DLQUEUE_NUM_THREADS") == threads
+
+
+@pytest.mark.parametrize(
+    ("on_cpu", "processes", "written", "threads"),
+    [(0, 1, 1, 1), (0, 2, 1, 1), (1, 1, 1, None), (1, 2, 1, 2), (1, 2, 3, 3)],
+)
+def test_processes_of_a_task_part_the_threads_that_its_cpus_bring(
+    on_cpu: int, processes: int, written: int, threads: int | None
+) -> None:
+    """A step on CPUs may use what comes, and no process of it more than its part."""
+    run = replace(RUN, emulated=not on_cpu, on_cpu=on_cpu, threads=1, main_cpu_s=0.01)
+    summary = EvidenceSummary(
+        estimate=estimate({Level.SCRIPT_ARGS: [run]}),
+        why_none="",
+        usual_workers=1,
+        node_cores=8,
+        whole=WholeRun(ranks=processes, per_task=processes),
+    )
+    chosen = replace(decision(), after=Shape(cpus_per_task=4, num_workers=2))
+    assert most_threads(Submission(cpus_per_task=written), chosen, summary) == threads
 
 
 def test_a_line_may_have_its_most_bytes_and_no_more(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_a_fair_share_of_full_cores() -> None:
 
 
 def test_a_step_on_cpus_waits_for_them_as_fetching_does() -> None:
-    """Two threads on two cores beside two others: half of each core is theirs."""
+    """One thread of two cores beside two others has half of a core; two need both at once."""
     curve = Curve(
         accel_samples_per_s=100,
         fetch_wall_s=1e-5,
@@ -136,7 +136,9 @@ def test_a_step_on_cpus_waits_for_them_as_fetching_does() -> None:
         main_cpu_s=0.02,
         threads=2,
     )
-    assert at_beside(curve, 1.0, 0, 2).samples_per_s == pytest.approx(50, rel=0.01)
+    assert at_beside(curve, 1.0, 0, 2).samples_per_s == pytest.approx(25, rel=0.01)
+    apart = replace(curve, main_cpu_s=0.01)  # one of its threads computes while the other waits
+    assert at_beside(apart, 1.0, 0, 2).samples_per_s == pytest.approx(50, rel=0.01)
 
 
 def test_a_starved_job_on_a_gpu_keeps_its_cpus() -> None:

@@ -46,7 +46,8 @@ process that feeds it: m / c.
 
 Others on its cores: with d = `others` processes for each core that always want it, a job of k
 processes that want a core gets c * k / (k + d * c) of its c cores, and what it computes takes as
-much longer. k counts at most c: more workers than cores are no claim on a neighbour's share.
+much longer; what several threads compute together, the square of that, because all need a core at
+once. k counts at most c: more workers than cores are no claim on a neighbour's share.
 
 Every formula takes single figures, and with numpy as its `arithmetic` arrays of them: workers, all
 above zero or the one figure 0, and cores.
