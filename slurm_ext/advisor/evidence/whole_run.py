@@ -7,7 +7,8 @@ rate; people read the job's, which is that times `ranks`.
 
 Workers start one after the other, and each computes about as long as its start takes before it
 can work. Where they share few cores, the next start waits for that: `starts`. In passes of
-seconds that is a notable share of the run, so that its doubt widens the interval by that share.
+seconds that is a notable share of the run, so that its doubt widens the interval by that share. A
+loader without workers that is given some makes its first batches without them, as a trial.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ Shapes = tuple[Sequence[int], Sequence[int]]  # each of the CPUs with each numbe
 START_S = 0.02  # of a worker, where no run of the job started one: forking a process with torch
 # Times as long as foretold, or as short, in nine of ten: from other workers or cores, and START_S.
 START_FACTOR, UNSEEN_START_FACTOR = 1.9, 3.2
+TRIAL_BATCHES = 2  # the probe's (probe/lazy_workers.py)
 _MOST_PREDICTORS, _MOST_SHAPES, _MOST_ROWS = 128, 128, 4  # kept: some 30 MiB at most
 
 
@@ -37,6 +39,7 @@ class WholeRun:
     beside_s: float = 0.0
     start_s: float = 0.0  # for one worker that starts alone
     start_factor: float = START_FACTOR
+    trial_s: float = 0.0  # of a loader that is given workers
     per_task: int = 1  # of its training processes, which share a task's cores
 
     def of(self, steady: Prediction, own: float | None = None) -> Prediction:
@@ -46,7 +49,7 @@ class WholeRun:
         """
         cores = own or steady.shape.cpus_per_task / self.per_task
         starts_s = self.start_s * starts(steady.shape.num_workers, cores)
-        lost_s = self.beside_s + starts_s
+        lost_s = self.beside_s + starts_s + (self.trial_s if steady.shape.num_workers else 0.0)
         if not lost_s:
             return steady
         other = steady.elsewhere
@@ -87,7 +90,7 @@ class WholeRun:
         workers = many.array(shapes[1])
         cores = many.array([steady.cores(cpus) for cpus in shapes[0]])[:, None]
         starts_s = self.start_s * starts(workers, cores, many.maximum)
-        lost_s = self.beside_s + starts_s
+        lost_s = self.beside_s + starts_s + self.trial_s
         return 1 / (1 / rate + lost_s), self._low(many.hypot, rate, low, lost_s, starts_s)
 
 
@@ -201,13 +204,22 @@ def whole_run_of(runs: Sequence[LoaderRun], tasks: int = 1) -> WholeRun:
         beside_s=median(map(_beside_s, known)),
         start_s=median(map(_start_s, started or known)),
         start_factor=START_FACTOR if started else UNSEEN_START_FACTOR,
+        trial_s=median(map(_trial_s, known)),
     )
 
 
 def _beside_s(run: LoaderRun) -> float:
     whole_s = (run.ranks or 1) / (run.whole_samples_per_s or run.samples_per_s)
     starts_s = _start_s(run) * starts(run.workers, run.cores)
-    return max(0.0, whole_s - 1 / run.samples_per_s - starts_s)
+    trial_s = _trial_s(run) if run.workers else 0.0
+    return max(0.0, whole_s - 1 / run.samples_per_s - starts_s - trial_s)
+
+
+def _trial_s(run: LoaderRun) -> float:
+    """Of a script without workers, for each sample of the run."""
+    if run.user_workers != 0 or not run.run_samples:
+        return 0.0
+    return TRIAL_BATCHES * run.batch_size * run.fetch_wall_s * (run.ranks or 1) / run.run_samples
 
 
 def _start_s(run: LoaderRun) -> float:

@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from slurm_ext.advisor.evidence.whole_run import (
     START_FACTOR,
     START_S,
+    TRIAL_BATCHES,
     UNSEEN_START_FACTOR,
     WholeRun,
     starts,
     whole_run_of,
 )
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
+from slurm_ext.probe import lazy_workers
 
 WORKERS, CORES = st.integers(1, 16), st.integers(1, 16)
 RATES = st.floats(1, 1e4)
@@ -63,6 +65,21 @@ def test_a_job_that_started_none_pays_for_workers_as_others_do() -> None:
     assert whole.start_s == pytest.approx(START_S / 200)
     assert whole.start_factor == UNSEEN_START_FACTOR
     assert whole.of(steady(100, 0)) == steady(100, 0)
+
+
+def test_a_loader_that_is_given_workers_makes_its_first_batches_without() -> None:
+    """Of 800 samples of two ranks, two batches of each; a run that was moved had that, too."""
+    assert TRIAL_BATCHES == lazy_workers.TRIAL_BATCHES
+    serial = {"user_workers": 0, "run_samples": 800.0}
+    run = a_run(workers=0, whole_samples_per_s=200.0, startup_s=None, **serial)
+    whole = whole_run_of([run], tasks=2)
+    assert whole.trial_s == pytest.approx(2 * 10 * 0.01 * 2 / 800)
+    assert whole.of(steady(100, 0)) == steady(100, 0)
+    told = whole.of(steady(100, 1, cores=1)).samples_per_s
+    assert told == pytest.approx(1 / (0.01 + whole.trial_s + START_S / 200))
+    moved = whole_run_of([a_run(**serial)])
+    assert moved.of(steady(100, 2)).samples_per_s == pytest.approx(62.5)
+    assert whole_run_of([a_run(user_workers=2, run_samples=800.0)]).trial_s == 0
 
 
 @pytest.mark.parametrize(
