@@ -77,7 +77,7 @@ def test_a_loader_that_is_given_workers_makes_its_first_batches_without() -> Non
     assert whole.of(steady(100, 0)) == steady(100, 0)
     told = whole.of(steady(100, 1, cores=1)).samples_per_s
     assert told == pytest.approx(1 / (0.01 + whole.trial_s + START_S / 200))
-    moved = whole_run_of([a_run(**serial)])
+    moved = whole_run_of([a_run(**serial)], tasks=2)
     assert moved.of(steady(100, 2)).samples_per_s == pytest.approx(62.5)
     assert whole_run_of([a_run(user_workers=2, run_samples=800.0)]).trial_s == 0
 
