@@ -15,7 +15,8 @@ from slurm_ext.model.throughput.curve.costs import Curve
 from slurm_ext.model.throughput.curve.point import Point
 from slurm_ext.model.throughput.curve.points import at
 from slurm_ext.model.throughput.estimate import Estimate, curve_of
-from slurm_ext.model.throughput.measured import correction, was_measured
+from slurm_ext.model.throughput.inversion import LogNormal
+from slurm_ext.model.throughput.measured import was_measured, with_measured
 from slurm_ext.model.throughput.spread import crowded_spread, log_sd
 
 if TYPE_CHECKING:  # most jobs' runs were not crowded, and need no numpy
@@ -106,13 +107,16 @@ class ShapePredictor:
 
 
 def _as_measured(alone: Prediction, known: Estimate, cores: float) -> Prediction:
-    """The prediction corrected by runs in its shape; its interval moves along."""
-    rate, bounds = alone.samples_per_s, alone.interval
-    factor = correction(known.measured, alone.shape.num_workers, cores, rate)
-    if factor == 1:
+    """The prediction corrected by runs in its shape."""
+    bounds = alone.interval
+    sd = log(bounds.high / bounds.low) / (2 * NORMAL_90)
+    curve = LogNormal(log(alone.samples_per_s), sd)
+    both = with_measured(known.measured, alone.shape.num_workers, cores, curve)
+    if both == curve:
         return alone
-    moved = Interval(factor * bounds.low, factor * bounds.high, bounds.level)
-    return replace(alone, samples_per_s=factor * rate, interval=moved)
+    rate, spread = exp(both.log_mean), NORMAL_90 * both.log_sd
+    told = Interval(rate * exp(-spread), rate * exp(spread), bounds.level)
+    return replace(alone, samples_per_s=rate, interval=told)
 
 
 def _shares_beside(estimate: Estimate, curve: Curve) -> "CrowdedShares":

@@ -7,7 +7,8 @@ import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape
 from slurm_ext.model.throughput.estimate import Estimate, estimate
-from slurm_ext.model.throughput.measured import CURVE_COUNTS
+from slurm_ext.model.throughput.inversion import LogNormal
+from slurm_ext.model.throughput.measured import AGAIN_SD, UNSEEN_SD, with_measured
 from slurm_ext.model.throughput.shape_predictor import ShapePredictor
 from tests.builders import STARVED
 
@@ -26,9 +27,6 @@ def known(*runs: LoaderRun, level: Level = Level.SCRIPT_ARGS) -> Estimate:
 def both(one: Estimate, shape: Shape) -> tuple[float, float]:
     """The curve's rate, and the one that is told."""
     curve, told = (ShapePredictor(one, as_measured=told)(shape) for told in (False, True))
-    assert told.interval.high / told.interval.low == pytest.approx(
-        curve.interval.high / curve.interval.low
-    )
     return curve.samples_per_s, told.samples_per_s
 
 
@@ -42,11 +40,26 @@ def test_a_shape_that_ran_is_told_as_it_ran() -> None:
     assert apart[1] < apart[0]
 
 
-def test_its_weight_is_that_of_its_runs() -> None:
-    """One run against a curve that counts as a part of one."""
-    one = replace(known(SLOW), measured=((2, SLOW.cores, 0.0, 1),))
-    curve, told = both(one, HERE)
-    assert told == pytest.approx(curve ** (CURVE_COUNTS / (1 + CURVE_COUNTS)))
+@pytest.mark.parametrize("count", [1, 4])
+def test_its_runs_weigh_the_more_the_less_the_curve_is_sure(count: int) -> None:
+    """The rate is that of both, by their variances; so is the interval, which more runs narrow."""
+    measured = ((2, 1.0, 1.0, count),)
+    even = with_measured(measured, 2, 1.0, LogNormal(0.0, AGAIN_SD / count**0.5))
+    assert even.log_mean == pytest.approx(0.5)
+    doubtful = with_measured(measured, 2, 1.0, LogNormal(0.0, 1.0))
+    assert doubtful.log_mean == pytest.approx(1.0, abs=0.001)
+    assert doubtful.log_sd == pytest.approx(
+        (AGAIN_SD**2 / count + (UNSEEN_SD / count) ** 2) ** 0.5, rel=0.001
+    )
+    assert with_measured(measured, 3, 1.0, LogNormal(0.0, 1.0)) == LogNormal(0.0, 1.0)
+
+
+def test_the_interval_is_that_of_what_is_told() -> None:
+    """As far below it as above."""
+    told = ShapePredictor(known(SLOW, SLOW), as_measured=True)(HERE)
+    middle = (told.interval.low * told.interval.high) ** 0.5
+    assert told.samples_per_s == pytest.approx(middle)
+    assert told.interval.high < 1.15 * told.interval.low
 
 
 @pytest.mark.parametrize("change", [{"num_workers": 3}, {"cpus_per_task": 1}])
