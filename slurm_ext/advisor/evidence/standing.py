@@ -1,7 +1,8 @@
 """Standing of a job by its earlier outcomes: width of its next interval, reasons not to act. Pure.
 
 Width: the largest miss among the nine newest outcomes of the same script in the same partition and
-world (on cores of its own, or beside others).
+world (on cores of its own, or beside others), of predictions by the script's own runs: what other
+programs foretold of its first one says nothing of what its own foretell.
 That is split conformal prediction of 90 %, whose rank among nine is the ninth: one miss widens the
 next interval as far as it would have held it, and counts until nine newer ones are known. It comes
 on top of the factor of all outcomes (calibrate.py), and never makes it smaller. The node would part
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from slurm_ext.advisor.evidence.calibrate import unwidened
-from slurm_ext.core.records import Level
+from slurm_ext.core.records import SCRIPT_LEVELS, Level
 from slurm_ext.core.stats import POOL_USERS, fair_rows
 from slurm_ext.history.views.outcomes import Residual, series_by_key, why_stopped
 from slurm_ext.model.throughput.calibration import in_half_widths
@@ -118,7 +119,7 @@ def _none_inside(newest: Sequence[Residual]) -> bool:
 
 def _widths(series: Iterable[Residual]) -> dict[tuple[str | None, bool], float]:
     by_world: dict[tuple[str | None, bool], list[float]] = {}
-    for one in series:
+    for one in (one for one in series if one.level in SCRIPT_LEVELS):
         misses = by_world.setdefault((one.partition, one.crowded), [])
         if len(misses) < NEWEST_OF_SCRIPT:
             misses.append(in_half_widths(unwidened(one)))

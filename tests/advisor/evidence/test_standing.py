@@ -101,6 +101,17 @@ def test_another_partition_has_a_width_of_its_own() -> None:
     assert standing(outcome(4.0, partition="old"), partition="old").factor == pytest.approx(4.0)
 
 
+@pytest.mark.parametrize("level", [Level.USER_NAME, Level.KIND, Level.CLUSTER])
+def test_what_other_programs_foretold_widens_nothing_that_its_own_runs_foretell(
+    level: Level,
+) -> None:
+    """A script's first job is told by its kind; from then on its own runs are known."""
+    first = replace(outcome(9.0), level=level)
+    assert standing(first).factor == 1.0
+    assert standing(outcome(1.5), first).factor == pytest.approx(1.5)
+    assert standing(first, first, first).stopped == NOT_AS_PREDICTED
+
+
 def test_each_world_has_a_width_of_its_own() -> None:
     """A miss beside others says nothing of the interval on cores of its own."""
     found = standing(outcome(4.0, beside=True), outcome(2.0))
