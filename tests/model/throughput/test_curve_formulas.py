@@ -65,6 +65,15 @@ def test_sending_is_paid_for_a_batch_and_for_each_byte() -> None:
     assert LOADED.worker_s == pytest.approx((0.02063, 0.01063))
 
 
+def test_workers_beyond_the_batches_of_an_epoch_bring_nothing() -> None:
+    """They start, and there is nothing left to make: eight of eight batches, sixteen as well."""
+    short = replace(LOADED, epoch_samples=80.0)
+    eight, sixteen = (at(short, count, 16) for count in (8, 16))
+    assert eight.supply_samples_per_s == sixteen.supply_samples_per_s
+    assert eight.samples_per_s > sixteen.samples_per_s
+    assert at(LOADED, 16, 16).supply_samples_per_s > eight.supply_samples_per_s
+
+
 def test_a_point_without_contention_is_the_smooth_minimum_of_its_ceilings() -> None:
     """One worker on two cores; the shares are powers of rate / ceiling; an epoch adds its start."""
     found = at(LOADED, 1, 2)

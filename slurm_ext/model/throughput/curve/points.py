@@ -11,7 +11,8 @@ a sample, and `receive_s` to receive a batch that is ready. Storage gives at mos
     X(0, c)      = 1 / (1/G + f), at most c / u                       nothing overlaps
 
 Each epoch of N samples starts its workers, and with empty queues: an accelerator at its limit waits
-b * max(f', w * u' / c) seconds for its first batch. An epoch lasts N/X and these.
+b * max(f', w * u' / c) seconds for its first batch. An epoch lasts N/X and these. Of workers beyond
+its N / b batches none ever gets one.
 
 smooth-min(a, b, ...) = (a^-q + b^-q + ...)^(-1/q) is below its smallest term, so X <= G always.
 Workers that never wait for anything but a CPU share the cores evenly, and the smaller of w / f and
@@ -100,8 +101,10 @@ def _supply(curve: Curve, workers: float, cores: float) -> tuple[float, float, f
     wall_s, cpu_s = curve.worker_s
     all_cpu_s = cpu_s + (0.0 if curve.threads else curve.main_cpu_s)
     by_cpu = cores / all_cpu_s if all_cpu_s > 0 else inf
-    m = curve.arithmetic
-    supply, by_wall, by_cpu, _ = smooth_min(m, curve.sharpness, workers / wall_s, by_cpu)
+    m, at_work = curve.arithmetic, workers
+    if curve.batch_size:
+        at_work = m.minimum(workers, m.maximum(1.0, curve.epoch_samples / curve.batch_size))
+    supply, by_wall, by_cpu, _ = smooth_min(m, curve.sharpness, at_work / wall_s, by_cpu)
     return supply * curve.efficiency, by_wall, by_cpu
 
 
