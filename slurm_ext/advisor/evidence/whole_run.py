@@ -8,7 +8,8 @@ rate; people read the job's, which is that times `ranks`.
 Workers start one after the other, and each computes about as long as its start takes before it
 can work. Where they share few cores, the next start waits for that: `starts`. In passes of
 seconds that is a notable share of the run, so that its doubt widens the interval by that share. A
-loader without workers that is given some makes its first batches without them, as a trial.
+loader without workers that is given some makes its first batches without them, as a trial; one that
+is given more makes its first round with its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +40,8 @@ class WholeRun:
     beside_s: float = 0.0
     start_s: float = 0.0  # for one worker that starts alone
     start_factor: float = START_FACTOR
-    trial_s: float = 0.0  # of a loader that is given workers
+    trial_s: float = 0.0  # of a loader that is given more workers than
+    user_workers: int = 0  # its script has
     per_task: int = 1  # of its training processes, which share a task's cores
 
     def of(self, steady: Prediction, own: float | None = None) -> Prediction:
@@ -49,7 +51,8 @@ class WholeRun:
         """
         cores = own or steady.shape.cpus_per_task / self.per_task
         starts_s = self.start_s * starts(steady.shape.num_workers, cores)
-        lost_s = self.beside_s + starts_s + (self.trial_s if steady.shape.num_workers else 0.0)
+        workers = steady.shape.num_workers
+        lost_s = self.beside_s + starts_s + (self.trial(workers) if workers else 0.0)
         if not lost_s:
             return steady
         other = steady.elsewhere
@@ -67,6 +70,10 @@ class WholeRun:
                 other.crowded,
             ),
         )
+
+    def trial(self, workers: float, maximum: Callable[[float, float], float] = max) -> float:
+        """Seconds of the trial by which so many workers are later at work than they might be."""
+        return self.trial_s * maximum(0.0, 1 - self.user_workers / maximum(1.0, workers))
 
     def _interval(self, steady: Prediction | Elsewhere, lost_s: float, starts_s: float) -> Interval:
         """The interval of the whole run: doubts of its steady rate and of its starts together."""
@@ -90,7 +97,7 @@ class WholeRun:
         workers = many.array(shapes[1])
         cores = many.array([steady.cores(cpus) for cpus in shapes[0]])[:, None]
         starts_s = self.start_s * starts(workers, cores, many.maximum)
-        lost_s = self.beside_s + starts_s + self.trial_s
+        lost_s = self.beside_s + starts_s + self.trial(workers, many.maximum)
         return 1 / (1 / rate + lost_s), self._low(many.hypot, rate, low, lost_s, starts_s)
 
 
@@ -205,21 +212,24 @@ def whole_run_of(runs: Sequence[LoaderRun], tasks: int = 1) -> WholeRun:
         start_s=median(map(_start_s, started or known)),
         start_factor=START_FACTOR if started else UNSEEN_START_FACTOR,
         trial_s=median(map(_trial_s, known)),
+        user_workers=known[0].user_workers or 0,
     )
 
 
 def _beside_s(run: LoaderRun) -> float:
     whole_s = (run.ranks or 1) / (run.whole_samples_per_s or run.samples_per_s)
     starts_s = _start_s(run) * starts(run.workers, run.cores)
-    trial_s = _trial_s(run) if run.workers else 0.0
+    trial = WholeRun(trial_s=_trial_s(run), user_workers=run.user_workers or 0)
+    trial_s = trial.trial(run.workers) if run.workers else 0.0
     return max(0.0, whole_s - 1 / run.samples_per_s - starts_s - trial_s)
 
 
 def _trial_s(run: LoaderRun) -> float:
-    """Of a script without workers, for each sample of the run."""
-    if run.user_workers != 0 or not run.run_samples:
+    """For each sample of the run; `run_samples` are of all ranks."""
+    if run.user_workers is None or not run.run_samples:
         return 0.0
-    return TRIAL_BATCHES * run.batch_size * run.fetch_wall_s * (run.ranks or 1) / run.run_samples
+    batches = 1 if run.user_workers else TRIAL_BATCHES
+    return batches * run.batch_size * run.fetch_wall_s * (run.ranks or 1) / run.run_samples
 
 
 def _start_s(run: LoaderRun) -> float:

@@ -29,7 +29,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRow:
-    """One training, before and after; rates in samples/s as the probe measured them."""
+    """One training, before and after; rates are samples/s of the whole run, as promised."""
 
     script: str
     left_alone: bool
@@ -154,7 +154,7 @@ def _row(
         left_alone=decision.get("action") != "change",
         cpus_per_task=_both(runs, "cpus_per_task", int),
         num_workers=_both(runs, "loader_workers", int),
-        samples_per_s=_both(runs, "loader_samples_per_s", float),
+        samples_per_s=_both(runs, "loader_whole_samples_per_s", float),
         predicted_samples_per_s=predicted,
         interval=predicted and (decision["after_low"], decision["after_high"]),
         message=second[1],

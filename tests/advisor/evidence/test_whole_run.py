@@ -79,7 +79,15 @@ def test_a_loader_that_is_given_workers_makes_its_first_batches_without() -> Non
     assert told == pytest.approx(1 / (0.01 + whole.trial_s + START_S / 200))
     moved = whole_run_of([a_run(**serial)], tasks=2)
     assert moved.of(steady(100, 2)).samples_per_s == pytest.approx(62.5)
-    assert whole_run_of([a_run(user_workers=2, run_samples=800.0)]).trial_s == 0
+
+
+def test_a_loader_that_is_given_more_workers_makes_its_first_round_with_its_own() -> None:
+    """Twice as many workers start half a batch late; its own are there from the beginning."""
+    run = a_run(user_workers=2, run_samples=800.0)
+    more = whole_run_of([run], tasks=2)
+    assert more.trial_s == pytest.approx(10 * 0.01 * 2 / 800)
+    assert more.of(steady(100, 2)).samples_per_s == pytest.approx(62.5)
+    assert [more.trial(count) for count in (1, 2, 4)] == [0, 0, more.trial_s / 2]
 
 
 @pytest.mark.parametrize(
