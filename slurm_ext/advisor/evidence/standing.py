@@ -119,7 +119,8 @@ def _none_inside(newest: Sequence[Residual]) -> bool:
 
 def _widths(series: Iterable[Residual]) -> dict[tuple[str | None, bool], float]:
     by_world: dict[tuple[str | None, bool], list[float]] = {}
-    for one in (one for one in series if one.level in SCRIPT_LEVELS):
+    by_own_runs = (one for one in series if one.level in SCRIPT_LEVELS)
+    for one in by_own_runs:
         misses = by_world.setdefault((one.partition, one.crowded), [])
         if len(misses) < NEWEST_OF_SCRIPT:
             misses.append(in_half_widths(unwidened(one)))

@@ -51,8 +51,7 @@ class WholeRun:
         """
         cores = own or steady.shape.cpus_per_task / self.per_task
         starts_s = self.start_s * starts(steady.shape.num_workers, cores)
-        workers = steady.shape.num_workers
-        lost_s = self.beside_s + starts_s + (self.trial(workers) if workers else 0.0)
+        lost_s = self.beside_s + starts_s + self.trial(steady.shape.num_workers)
         if not lost_s:
             return steady
         other = steady.elsewhere
@@ -73,7 +72,8 @@ class WholeRun:
 
     def trial(self, workers: float, maximum: Callable[[float, float], float] = max) -> float:
         """Seconds of the trial by which so many workers are later at work than they might be."""
-        return self.trial_s * maximum(0.0, 1 - self.user_workers / maximum(1.0, workers))
+        later = (workers > 0) - self.user_workers / maximum(1.0, workers)
+        return self.trial_s * maximum(0.0, later)
 
     def _interval(self, steady: Prediction | Elsewhere, lost_s: float, starts_s: float) -> Interval:
         """The interval of the whole run: doubts of its steady rate and of its starts together."""
@@ -220,8 +220,8 @@ def _beside_s(run: LoaderRun) -> float:
     whole_s = (run.ranks or 1) / (run.whole_samples_per_s or run.samples_per_s)
     starts_s = _start_s(run) * starts(run.workers, run.cores)
     trial = WholeRun(trial_s=_trial_s(run), user_workers=run.user_workers or 0)
-    trial_s = trial.trial(run.workers) if run.workers else 0.0
-    return max(0.0, whole_s - 1 / run.samples_per_s - starts_s - trial_s)
+    lost_s = starts_s + trial.trial(run.workers)
+    return max(0.0, whole_s - 1 / run.samples_per_s - lost_s)
 
 
 def _trial_s(run: LoaderRun) -> float:

@@ -57,8 +57,7 @@ class _Place:
         point = at_beside(self.curve, others, shape.num_workers, own, claims=others > 0)
         starts_s = self.whole.start_s * starts(shape.num_workers, own)
         longer = (1 + others) / (1 + self.met)
-        whole, workers = self.whole, shape.num_workers
-        lost_s = whole.beside_s + (whole.trial(workers) if workers else 0.0)
+        lost_s = self.whole.beside_s + self.whole.trial(shape.num_workers)
         return 1 / (1 / point.samples_per_s + lost_s + longer * starts_s)
 
 
