@@ -7,6 +7,7 @@ import pytest
 
 from contrib.bench.foreign.__main__ import summed
 from contrib.bench.foreign.catalogue import PROGRAMS
+from contrib.bench.foreign.page import page
 from contrib.bench.foreign.program import Program
 from contrib.bench.foreign.runs import Ran
 from contrib.bench.foreign.verdict import judged, reasons
@@ -89,3 +90,16 @@ def test_shares_leave_out_what_races_by_itself() -> None:
     figures = summed([PROGRAMS[0], racing], rows, {})["figures"]
     assert figures["share with equal results"] == 1.0
     assert figures["reasons"] == {"ranks.hogwild": ["two runs as written differ"]}
+
+
+def test_the_page_has_each_program_and_what_is_not_as_wanted() -> None:
+    """A program with a wrong figure and one without any stand in the table and in the list."""
+    wrong, none = ran(loader(1600, 8.0)), ran()
+    rows = [judged(PROGRAMS[n], run, run, run) for n, run in enumerate((wrong, none))]
+    measured = summed(list(PROGRAMS[:2]), [{**row, "commit": "c0ffee"} for row in rows], {})
+    lines = page(measured["figures"], measured["wanted"]).splitlines()
+    assert "- share with a figure: 0.5 (wanted >= 0.95)" in lines
+    (line,) = (line for line in lines if line.startswith(f"| {PROGRAMS[0].name} "))
+    assert line.endswith("| 200.0 samples/s | 160.0 | +25.0% | yes | moved to 0 | c0ffee |")
+    assert f"- {PROGRAMS[0].name}: samples/s +25% beside the truth" in lines
+    assert f"- {PROGRAMS[1].name}: no figure: no step that dlqueue knows" in lines

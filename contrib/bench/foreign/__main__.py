@@ -1,7 +1,7 @@
 """Each program of the catalogue three times: without dlqueue, watched, and moved to two workers.
 
-    python -m contrib.bench.foreign [--only NAME] [--libraries FOLDER] [--state FILE] [--quick]
-                                    [--json]
+    python -m contrib.bench.foreign [--only NAME] [--libraries FOLDER] [--state FILE] [--page FILE]
+                                    [--quick] [--json]
 
 The program counts its samples, its steps, its seconds and its losses itself. Beside them stand the
 figure that a run record's reader gets from the probe's summaries, the gate's decision, the exit
@@ -23,6 +23,7 @@ from contrib.bench.common.program import Result, at_least, options, run
 from contrib.bench.common.tree import commit
 from contrib.bench.foreign.catalogue import PROGRAMS
 from contrib.bench.foreign.libraries import has, python_with_libraries
+from contrib.bench.foreign.page import write_page
 from contrib.bench.foreign.program import Program
 from contrib.bench.foreign.runs import ROOT, WAYS, ran
 from contrib.bench.foreign.verdict import NEAR, judged, reasons
@@ -36,6 +37,7 @@ def main() -> None:
     parser.add_argument("--only", metavar="NAME", help="programs whose name has this in it")
     parser.add_argument("--libraries", type=Path, default=ROOT / "build" / "foreign")
     parser.add_argument("--state", type=Path, help="file to keep lines in, and go on from")
+    parser.add_argument("--page", type=Path, help="Markdown of all programs")
     run(parser, result, show)
 
 
@@ -54,19 +56,22 @@ def result(args: argparse.Namespace) -> Result:
     compileall.compile_dir(ROOT / "slurm_ext", quiet=2)  # as installing does: no step waits for it
     with tempfile.TemporaryDirectory() as folder:
         kept = KeptSteps(args.state or Path(folder, "lines.json"), "three ways")
-        lines = [kept.step(one.name, partial(measured, python, one)) for one in chosen]
-    return summed(chosen, lines, skipped)
+        lines = [kept.step(one.name, partial(line, python, one)) for one in chosen]
+    measured = summed(chosen, lines, skipped)
+    if args.page:
+        write_page(args.page, measured["figures"], measured["wanted"])
+    return measured
 
 
 def _runs(python: Path, program: Program) -> bool:
     return not program.library or has(python, program.library)
 
 
-def measured(python: Path, program: Program) -> dict[str, Any]:
+def line(python: Path, program: Program) -> dict[str, Any]:
     """One program's line, by three runs."""
     print(program.name, file=sys.stderr, flush=True)
-    line = judged(program, *(ran(python, program, way) for way in WAYS))
-    return {**line, "commit": commit()}
+    told = judged(program, *(ran(python, program, way) for way in WAYS))
+    return {**told, "commit": commit()}
 
 
 def summed(programs: list[Program], rows: list[dict[str, Any]], skipped: dict[str, str]) -> Result:
