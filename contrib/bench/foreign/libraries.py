@@ -3,10 +3,12 @@
 import subprocess
 import sys
 import venv
+from functools import partial
 from pathlib import Path
 
 import torch
 
+from contrib.bench.common.kept_steps import KeptSteps
 from contrib.bench.foreign.catalogue import LIBRARIES
 
 
@@ -14,32 +16,38 @@ def python_with_libraries(folder: Path) -> tuple[Path, dict[str, str]]:
     """The interpreter, and for each library that cannot be had, why; made once and kept."""
     python = folder / "bin" / "python"
     if not python.exists():
-        venv.create(folder, with_pip=True)
-        (site,) = folder.glob("lib/python*/site-packages")
-        ours = Path(torch.__file__).parents[1]
-        for name in [
-            ours / "torch",
-            *ours.glob("torchgen"),
-            *ours.glob("functorch"),
-            *ours.glob("torch-*.dist-info"),
-        ]:
-            (site / name.name).symlink_to(name)
-    print(f"{len(LIBRARIES)} libraries into {folder}: minutes, the first time", file=sys.stderr)
-    if _install(python, *LIBRARIES) is None:
-        return python, {}
-    missing = {}
+        _made(folder)
+    kept = KeptSteps(folder / "libraries.json", torch.__version__)
+    why = {}
     for number, library in enumerate(LIBRARIES, 1):
-        print(f"library {number} of {len(LIBRARIES)}: {library}", file=sys.stderr)
-        why = _install(python, library)
-        if why:
-            missing[library] = why
-    return python, missing
+        say = f"library {number} of {len(LIBRARIES)}: {library}"
+        why[library] = kept.step(library, partial(_installed, python, library, say))["why"]
+    return python, {library: clause for library, clause in why.items() if clause}
 
 
-def _install(python: Path, *libraries: str) -> str | None:
+def _made(folder: Path) -> None:
+    venv.create(folder, with_pip=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    ours = Path(torch.__file__).parents[1]
+    for name in [
+        ours / "torch",
+        *ours.glob("torchgen"),
+        *ours.glob("functorch"),
+        *ours.glob("torch-*.dist-info"),
+    ]:
+        (site / name.name).symlink_to(name)
+
+
+def _installed(python: Path, library: str, say: str) -> dict[str, str | None]:
+    """One at a time: for all of them together pip looks for minutes, and may find nothing."""
+    print(say, file=sys.stderr, flush=True)
+    return {"why": _install(python, library)}
+
+
+def _install(python: Path, library: str) -> str | None:
     """None, or pip's last line."""
     same = f"torch=={torch.__version__.partition('+')[0]}"
-    pip = [str(python), "-m", "pip", "install", "--quiet", same, *libraries]
+    pip = [str(python), "-m", "pip", "install", "--quiet", same, library]
     done = subprocess.run(pip, capture_output=True, text=True, check=False)
     return None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no word"])[-1]
 
