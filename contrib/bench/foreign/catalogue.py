@@ -1,5 +1,6 @@
 """The list of programs, and the libraries that they need."""
 
+from contrib.bench.foreign.arrivals import ARRIVALS, ARRIVALS_LIBRARIES
 from contrib.bench.foreign.guests import GUESTS
 from contrib.bench.foreign.newcomers import LATECOMERS, LATEST_LIBRARIES, NEWCOMERS
 from contrib.bench.foreign.program import Program
@@ -33,6 +34,7 @@ LIBRARIES = (
     *THEIR_LIBRARIES,
     *LATEST_LIBRARIES,
     *VISITORS_LIBRARIES,
+    *ARRIVALS_LIBRARIES,
 )
 """As pip takes them; torch itself is the one that the benchmark runs with."""
 
@@ -136,4 +138,5 @@ PROGRAMS = (
     *LATECOMERS,
     *VISITORS,
     *GUESTS,
+    *ARRIVALS,
 )

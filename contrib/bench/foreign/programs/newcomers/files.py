@@ -126,9 +126,13 @@ def zarr_rows():
         path = os.path.join(folder, "x.zarr")
         zarr.save(path, _pictures())
         loader = DataLoader(
-            _Opened(_FromZarr(path)), batch_size=16, shuffle=True, num_workers=1,
-            persistent_workers=True, multiprocessing_context="forkserver",
-        )  # fmt: skip
+            _Opened(_FromZarr(path)),
+            batch_size=16,
+            shuffle=True,
+            num_workers=1,
+            persistent_workers=True,
+            multiprocessing_context="forkserver",
+        )
         _fit(Trainer(), loader)
 
 

@@ -190,9 +190,13 @@ def mmengine_iterations():
     """IterBasedTrainLoop: an infinite sampler, lists as batches, a validation at each thirtieth."""
     trainer, data = Trainer(), Images(300)
     loader = DataLoader(
-        data, batch_size=8, sampler=_InfiniteSampler(data), num_workers=1,
-        persistent_workers=True, collate_fn=lambda rows: {"inputs": rows},
-    )  # fmt: skip
+        data,
+        batch_size=8,
+        sampler=_InfiniteSampler(data),
+        num_workers=1,
+        persistent_workers=True,
+        collate_fn=lambda rows: {"inputs": rows},
+    )
     check = DataLoader(Images(80), batch_size=1, collate_fn=lambda rows: {"inputs": rows})
     feed = iter(loader)
 
