@@ -22,7 +22,7 @@ from contrib.bench.common.kept_steps import KeptSteps
 from contrib.bench.common.program import Result, at_least, options, run
 from contrib.bench.common.tree import commit
 from contrib.bench.foreign.catalogue import PROGRAMS
-from contrib.bench.foreign.libraries import has, python_with_libraries
+from contrib.bench.foreign.libraries import interpreters
 from contrib.bench.foreign.page import write_page
 from contrib.bench.foreign.program import Program
 from contrib.bench.foreign.runs import ROOT, WAYS, ran
@@ -44,27 +44,18 @@ def main() -> None:
 def result(args: argparse.Namespace) -> Result:
     """The benchmark's last line."""
     chosen = [one for one in PROGRAMS if not args.only or args.only in one.name]
-    skipped: dict[str, str] = {}
-    python = Path(sys.executable)
     if args.quick:
         chosen = [one for one in chosen if not one.library]
-    elif any(one.library for one in chosen):
-        python, missing = python_with_libraries(args.libraries)
-        skipped = {f"library {name}": why for name, why in missing.items()}
-        skipped |= {one.name: "not installed" for one in chosen if not _runs(python, one)}
-        chosen = [one for one in chosen if one.name not in skipped]
+    pythons, skipped = interpreters(chosen, args.libraries)
+    chosen = [one for one in chosen if one.name not in skipped]
     compileall.compile_dir(ROOT / "slurm_ext", quiet=2)  # as installing does: no step waits for it
     with tempfile.TemporaryDirectory() as folder:
         kept = KeptSteps(args.state or Path(folder, "lines.json"), "three ways")
-        lines = [kept.step(one.name, partial(line, python, one)) for one in chosen]
+        lines = [kept.step(one.name, partial(line, pythons[one], one)) for one in chosen]
     measured = summed(chosen, lines, skipped)
     if args.page:
         write_page(args.page, measured["figures"], measured["wanted"])
     return measured
-
-
-def _runs(python: Path, program: Program) -> bool:
-    return not program.library or has(python, program.library)
 
 
 def line(python: Path, program: Program) -> dict[str, Any]:

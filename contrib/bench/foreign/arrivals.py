@@ -11,7 +11,6 @@ ARRIVALS_LIBRARIES = (
     "setfit",
     "spacy",
     "botorch",
-    "flair",
     "d3rlpy",
     "tianshou",
     "torchrl",

@@ -38,6 +38,10 @@ LIBRARIES = (
 )
 """As pip takes them; torch itself is the one that the benchmark runs with."""
 
+OLDER_LIBRARIES = ("mosaicml-streaming", "flair", "setuptools<81")
+"""They ask for an older transformers than the others: an environment of their own."""
+_OLDER = {"streaming", "flair"}
+
 
 PROGRAMS = (
     Program("plain.mnist"),
@@ -140,3 +144,8 @@ PROGRAMS = (
     *GUESTS,
     *ARRIVALS,
 )
+
+
+def is_older(program: Program) -> bool:
+    """True if the program's library is in the environment of the older ones."""
+    return program.library in _OLDER

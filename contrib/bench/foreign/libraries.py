@@ -1,4 +1,4 @@
-"""The programs' libraries, in a virtual environment of their own beside this one's torch."""
+"""The programs' libraries, in virtual environments of their own beside this one's torch."""
 
 import subprocess
 import sys
@@ -9,20 +9,39 @@ from pathlib import Path
 import torch
 
 from contrib.bench.common.kept_steps import KeptSteps
-from contrib.bench.foreign.catalogue import LIBRARIES
+from contrib.bench.foreign.catalogue import LIBRARIES, OLDER_LIBRARIES, is_older
+from contrib.bench.foreign.program import Program
 
 
-def python_with_libraries(folder: Path) -> tuple[Path, dict[str, str]]:
+def interpreters(
+    programs: list[Program], folder: Path
+) -> tuple[dict[Program, Path], dict[str, str]]:
+    """For each program the interpreter that has its library; why one cannot run, or be had."""
+    pythons = dict.fromkeys(programs, Path(sys.executable))
+    skipped: dict[str, str] = {}
+    for older, libraries in ((False, LIBRARIES), (True, OLDER_LIBRARIES)):
+        theirs = [one for one in programs if one.library and is_older(one) == older]
+        if theirs:
+            where = folder.with_name(f"{folder.name}-older") if older else folder
+            python, missing = _python_with(libraries, where)
+            pythons |= dict.fromkeys(theirs, python)
+            skipped |= {f"library {name}": why for name, why in missing.items()}
+            skipped |= {one.name: "not installed" for one in theirs if not _has(python, one)}
+    return pythons, skipped
+
+
+def _python_with(libraries: tuple[str, ...], folder: Path) -> tuple[Path, dict[str, str]]:
     """The interpreter, and for each library that cannot be had, why; made once and kept."""
     python = folder / "bin" / "python"
     if not python.exists():
         _made(folder)
-    kept = KeptSteps(folder / "libraries.json", torch.__version__)
-    why = {}
-    for number, library in enumerate(LIBRARIES, 1):
-        say = f"library {number} of {len(LIBRARIES)}: {library}"
-        why[library] = kept.step(library, partial(_installed, python, library, say))["why"]
-    return python, {library: clause for library, clause in why.items() if clause}
+    conditions = f"{torch.__version__} {' '.join(libraries)}"
+    kept = KeptSteps(folder / "libraries.json", conditions)
+    print(f"{len(libraries)} libraries in {folder}: minutes, the first time", file=sys.stderr)
+    if kept.step("together", partial(_installed, python, *libraries))["why"] is None:
+        return python, {}
+    alone = {one: kept.step(one, partial(_installed, python, one))["why"] for one in libraries}
+    return python, {library: why for library, why in alone.items() if why}
 
 
 def _made(folder: Path) -> None:
@@ -36,23 +55,21 @@ def _made(folder: Path) -> None:
         *ours.glob("torch-*.dist-info"),
     ]:
         (site / name.name).symlink_to(name)
+    _installed(folder / "bin" / "python", "pip>=26")  # 23 looks for minutes, and finds others
 
 
-def _installed(python: Path, library: str, say: str) -> dict[str, str | None]:
-    """One at a time: for all of them together pip looks for minutes, and may find nothing."""
-    print(say, file=sys.stderr, flush=True)
-    return {"why": _install(python, library)}
-
-
-def _install(python: Path, library: str) -> str | None:
-    """None, or pip's last line."""
+def _installed(python: Path, *libraries: str) -> dict[str, str | None]:
+    """`why` not: pip's last line; None: they are there."""
+    print(f"installing {' '.join(libraries)}"[:99], file=sys.stderr, flush=True)
     same = f"torch=={torch.__version__.partition('+')[0]}"
-    pip = [str(python), "-m", "pip", "install", "--quiet", same, library]
+    pip = [str(python), "-m", "pip", "install", "--quiet", same, *libraries]
     done = subprocess.run(pip, capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no word"])[-1]
+    last = (done.stderr.strip().splitlines() or ["no word"])[-1]
+    return {"why": None if done.returncode == 0 else last}
 
 
-def has(python: Path, library: str) -> bool:
-    """True if this interpreter finds the module, which is not imported."""
-    ask = f"import importlib.util, sys; sys.exit(not importlib.util.find_spec({library!r}))"
+def _has(python: Path, program: Program) -> bool:
+    """True if this interpreter finds the program's library, which is not imported."""
+    found = f"importlib.util.find_spec({program.library!r})"
+    ask = f"import importlib.util, sys; sys.exit(not {found})"
     return subprocess.run([str(python), "-c", ask], check=False).returncode == 0

@@ -12,7 +12,6 @@ LATEST_LIBRARIES = (
     "poutyne",
     "mmengine",
     "pytorch-tabnet",
-    "mosaicml-streaming",
     "litdata",
 )
 
