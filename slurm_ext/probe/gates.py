@@ -9,14 +9,11 @@ from . import rules
 from .counters import machine
 from .directive import Directive
 from .inspection.description import length
-from .lazy_workers import LazyWorkers
 from .passes.loader_meter import LoaderMeter
 from .streams.watch import Watch
 from .tuner.tuning import Tuner
 from .workers import gated, room
-from .workers.gate import Gate
-
-_ELSEWHERE = "the workers are with another loader"
+from .workers.gate import ELSEWHERE, Gate
 
 
 class Gates:
@@ -25,7 +22,6 @@ class Gates:
     def __init__(self, dataloader: Any, directive: Directive) -> None:
         self.dataloader, self.directive = dataloader, directive
         self.can_gate = rules.understood(dataloader)
-        self.lazy_workers: weakref.WeakSet[LazyWorkers] = weakref.WeakSet()
         self.iterators: weakref.WeakSet[Any] = weakref.WeakSet()  # the gated ones
 
     def gate(self, loader: Any, meter: LoaderMeter) -> Gate | None:
@@ -46,7 +42,7 @@ class Gates:
             self._tune(meter, own, length(loader._index_sampler))
         gate = None if meter.left_alone else self._new_gate(meter, own)
         if gate is None:
-            meter.left_alone = meter.left_alone or _ELSEWHERE
+            meter.left_alone = meter.left_alone or ELSEWHERE
             meter.gate_open = meter.most_workers = None
         elif loader.num_workers:
             gate.own, gate.drawing = int(loader.num_workers), rules.drawing(loader)
@@ -98,9 +94,10 @@ class Gates:
         return max(first, self.directive.max_workers or tuned) - self._taken()
 
     def _taken(self) -> int:
-        """Workers of the directive that live, or are promised to a pass that has begun."""
-        promised = sum(lazy.gate.limit for lazy in self.lazy_workers if lazy.due_to_start())
-        return promised + sum(gated.holds(iterator) for iterator in self.iterators)
+        """Workers of the directive that live, and have batches to make."""
+        for iterator in list(self.iterators):
+            gated.end_if_over(iterator)
+        return sum(gated.holds(iterator) for iterator in self.iterators)
 
     def bound(self, gate: Gate, meter: LoaderMeter, own: int, private: int | None = None) -> None:
         """Open as many workers as fit; `private`, this process's memory, is costly to ask for."""

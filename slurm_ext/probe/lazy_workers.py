@@ -24,7 +24,7 @@ from .inspection.fetch_trial import KEEPS_STATE, WRITTEN, FetchTrial
 from .inspection.loop_changes import LoopWatch
 from .workers import gated
 from .workers.feed import Feed
-from .workers.gate import Gate
+from .workers.gate import ELSEWHERE, Gate
 from .workers.patience import Patient
 from .workers.signals import leave_to_the_training
 
@@ -56,7 +56,7 @@ class LazyWorkers:
         parts = user_iterator._dataset, user_iterator._collate_fn
         self.loop = LoopWatch(*parts, loader._index_sampler)
         self.claimed = gate.first > 0
-        self.left: Callable[[], int]  # workers that may still be claimed
+        self.left: Callable[[int], int]  # workers that may still be claimed
         self.trains_here: Callable[[], bool]  # in the thread that asks for batches
         self.on_start: Callable[[Any, float], None]
         self.on_leave: Callable[[str], None]
@@ -72,8 +72,8 @@ class LazyWorkers:
             return self._stay(user_iterator)
         if self.trial_left:
             return self._trial(user_iterator)
-        if self.workers is None and _may_be_written(user_iterator):
-            self._leave(user_iterator, WRITTEN)  # this is not always the trial's loop
+        if self.workers is None and (against := self._against(user_iterator)):
+            self._leave(user_iterator, against)
             return self.own_next(user_iterator)
         try:
             if self.workers is None:
@@ -98,10 +98,6 @@ class LazyWorkers:
         self.feed.allow()
         self.workers._try_put_index()
 
-    def due_to_start(self) -> bool:
-        """True if its workers are promised, but not started yet."""
-        return self.workers is None and self.claimed
-
     def go_home(self) -> None:
         """End the workers between two batches; those of the gate may start again in this pass."""
         user_iterator = self.user_iterator()
@@ -114,10 +110,20 @@ class LazyWorkers:
 
     def _claim(self) -> bool:
         """True if workers are asked for by now, and some are left."""
-        if self.gate.wanted() > 0:
-            self.gate.limit = min(self.gate.limit, self.left())
-            self.claimed = self.gate.limit > 0
+        self.claimed = self.gate.wanted() > 0 and self._some_left()
         return self.claimed
+
+    def _against(self, user_iterator: Any) -> str | None:
+        """The reason against a start now."""
+        if _may_be_written(user_iterator):  # this is not always the trial's loop
+            return WRITTEN
+        return None if self._some_left() else ELSEWHERE
+
+    def _some_left(self) -> bool:
+        """False if a pass that began meanwhile has them all."""
+        left = min(self.gate.limit, self.left(self.gate.first))
+        self.gate.limit = left if left > 0 else self.gate.limit
+        return left > 0
 
     def _trial(self, user_iterator: Any) -> Any:
         """One batch at home, and after the last one the verdict on the dataset."""

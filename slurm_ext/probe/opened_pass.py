@@ -11,7 +11,7 @@ from . import rules
 from .lazy_workers import LazyWorkers
 from .passes.one_pass import NEVER, Pass
 from .workers import gated
-from .workers.gate import Gate
+from .workers.gate import ELSEWHERE, Gate
 
 
 def open_pass(session: Any, loader: Any, iterator: Any, current: Pass, gate: Gate) -> None:
@@ -19,7 +19,6 @@ def open_pass(session: Any, loader: Any, iterator: Any, current: Pass, gate: Gat
     meter = current.meter  # until the first step: the pass may be another training's
     seeded = rules.pinned_seed(loader) and not session.directive.seeds_may_change
     lazy = LazyWorkers(iterator, loader, gate, seeded, not meter.trusts(loader))
-    session.gates.lazy_workers.add(lazy)
     lazy.on_start = functools.partial(_started, session, current, gate)
     lazy.on_leave = functools.partial(_left, current)
     lazy.on_fall = functools.partial(_fell, current)
@@ -42,10 +41,12 @@ def _started(session: Any, current: Pass, gate: Gate, workers: Any, seconds: flo
 
 
 def _left(current: Pass, reason: str) -> None:
-    """It stays as its user wrote it, and so do the loader's later passes."""
+    """It stays as its user wrote it; so do its loader's later passes, if that is its own reason."""
     current.knob, current.tune_at = None, NEVER
     meter = current.meter
-    meter.left_alone = meter.kept = reason
+    meter.left_alone = reason
+    if reason != ELSEWHERE:
+        meter.kept = reason
     meter.gate_open = meter.most_workers = None
 
 

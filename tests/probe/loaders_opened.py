@@ -105,6 +105,19 @@ def two_at_once() -> Any:
     return [pairs, most <= 4]
 
 
+@scenario("open")
+def counted_and_kept() -> Any:
+    """As Lightning reads: a look at first, then batches by number, the former iterator alive."""
+    loader = DataLoader(Numbers(), batch_size=4)
+    kept = iter(loader)
+    seen = [next(kept).tolist()]
+    for _ in range(3):
+        feed = iter(loader)
+        seen += [next(feed).tolist() for _ in range(len(loader))]
+        kept = feed
+    return seen, next(kept, None)
+
+
 # -- what cannot live in workers -------------------------------------------------------------
 
 

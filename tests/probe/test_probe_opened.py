@@ -16,6 +16,7 @@ OPENED = [
     "left_early",
     "pickled_loader",
     "two_at_once",
+    "counted_and_kept",
     "loop_that_writes_elsewhere",
     "setting_written_again",
     "warned_by_a_signal",
@@ -39,6 +40,14 @@ def test_two_loaders_share_the_workers(scenarios: Scenarios) -> None:
     """Of two loaders at once one has the workers; the other keeps its setting and says so."""
     rows = scenarios("open")[0]["two_at_once"]["rows"]
     assert [row["left_alone"] for row in rows] == [None, "the workers are with another loader"]
+
+
+def test_a_pass_that_is_over_or_given_up_holds_no_workers(scenarios: Scenarios) -> None:
+    """Who counts batches never asks for the end: the next pass has workers all the same."""
+    (row,) = scenarios("open")[0]["counted_and_kept"]["rows"]
+    assert row["left_alone"] is None
+    whole = [phase for phase in row["phases"] if phase["batches"] > 1]
+    assert min(phase["workers"] for phase in whole) > 0
 
 
 FALLBACKS = {

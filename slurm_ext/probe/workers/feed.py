@@ -26,6 +26,10 @@ class Feed:
         """The training asks for the batch after those that were drawn."""
         self.allowed = float("inf") if self.drawing is None else self.drawing.until(self.drawn)
 
+    def may_draw(self) -> bool:
+        """False where it holds back what its sampler may still have."""
+        return self.drawn < self.allowed
+
     def put_back(self, index_sampler: Any) -> None:
         """Draw again what was not delivered, in its order, in batches as the sampler is set now."""
         drawn = tuple(self.pending)
@@ -44,7 +48,7 @@ class Feed:
         return self
 
     def __next__(self) -> Any:
-        if self.drawn >= self.allowed:
+        if not self.may_draw():
             raise StopIteration
         index = self.draw()
         self.pending.append(index)

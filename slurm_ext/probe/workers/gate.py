@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .lent import LentWorkers
 
 LOOK_EVERY_S = 0.2
+ELSEWHERE = "the workers are with another loader"
 
 
 class Gate:

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any, Iterator
 
+from .feed import Feed
 from .gate import Gate, OpenWorkers
 from .kept_heap import KeptHeap
 from .signals import leave_to_the_training
@@ -20,6 +21,7 @@ def gated_kind(base: Any) -> Any:
     class Gated(base):  # type: ignore[misc]
         __doc__ = base.__doc__
         _prefetch_factor: int
+        _dlqueue_drawn = False  # the sampler gave no more
 
         def __init__(self, loader: Any, gate: Gate) -> None:
             self._dlqueue_open = OpenWorkers(gate)
@@ -35,7 +37,8 @@ def gated_kind(base: Any) -> Any:
                 while self._dlqueue_may_send(prefetch):
                     sent = self._send_idx
                     super()._try_put_index()
-                    if self._send_idx == sent:
+                    self._dlqueue_drawn = self._send_idx == sent
+                    if self._dlqueue_drawn:
                         return
             finally:
                 self._prefetch_factor = prefetch
@@ -147,3 +150,16 @@ def pids(iterator: Any) -> tuple[int, ...]:
 def holds(iterator: Any) -> int:
     """Workers an iterator keeps alive."""
     return 0 if getattr(iterator, "_shutdown", True) else len(iterator._workers)
+
+
+def end_if_over(iterator: Any) -> None:
+    """End the workers of a pass that has handed out its last batch, as torch does a call later.
+
+    Who counts batches never makes that call (Lightning), and keeps the iterator until its next one.
+    """
+    over = iterator._dlqueue_drawn and not iterator._tasks_outstanding and not iterator._task_info
+    if not over or iterator._persistent_workers or iterator._shutdown:
+        return
+    feed = iterator._sampler_iter
+    if not isinstance(feed, Feed) or feed.may_draw():
+        iterator._shutdown_workers()
