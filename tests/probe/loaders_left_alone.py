@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Sampler,
+    SequentialSampler,
+)
 
 from tests.probe.loader_frame import Numbers, flat, scenario
 
@@ -55,6 +62,42 @@ def own_generator() -> Any:
             return torch.tensor(int(self.rng.integers(1 << 30)))
 
     return flat(DataLoader(Noisy(), batch_size=4), 2)
+
+
+@scenario("alone")
+def batches_whose_size_is_asked_for() -> Any:
+    """Torch's own `__iter__` asks a property of the subclass, which looks at the training."""
+    sizes = [4]
+
+    class Asked(BatchSampler):
+        def __init__(self) -> None:
+            self.sampler, self.drop_last = SequentialSampler(range(96)), False
+
+        @property
+        def batch_size(self) -> int:  # type: ignore[override]  # as programs have it
+            return sizes[0]
+
+    seen = []
+    for batch in DataLoader(Numbers(), batch_sampler=Asked()):
+        seen.append(batch.tolist())
+        sizes[0] = 4 + len(seen) % 3
+    return seen
+
+
+@scenario("alone")
+def arrows_open_file() -> Any:
+    import pyarrow as pa
+
+    class Rows(Numbers):
+        def __init__(self) -> None:
+            super().__init__()
+            self.file = pa.BufferReader(bytes(range(96)))
+
+        def __getitem__(self, index: int) -> Any:
+            self.file.seek(index)
+            return self.file.read(1)[0]
+
+    return flat(DataLoader(Rows(), batch_size=4))
 
 
 @scenario("alone")

@@ -65,6 +65,56 @@ def sampler_that_made_its_list() -> Any:
     return trained(DataLoader(Numbers(), batch_size=4, sampler=Reversed(), drop_last=True))
 
 
+class Numbered(BatchSampler):
+    """As sentence-transformers has it: torch's own, that is told its epoch besides."""
+
+    epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Before each pass, by the trainer."""
+        self.epoch = epoch
+
+
+@scenario("lifted")
+def batches_by_a_subclass() -> Any:
+    data = Numbers()
+    return trained(DataLoader(data, batch_sampler=Numbered(RandomSampler(data), 4, False)))
+
+
+@scenario("lifted")
+def list_of_numpys_numbers() -> Any:
+    """As pytorch-metric-learning draws them."""
+
+    class Chosen(Sampler[int]):
+        def __init__(self) -> None:
+            pass  # torch 1.13's wants an argument
+
+        def __iter__(self) -> Any:
+            return iter([*np.random.choice(96, 96)])
+
+        def __len__(self) -> int:
+            return 96
+
+    return trained(DataLoader(Numbers(), batch_size=4, sampler=Chosen()))
+
+
+@scenario("lifted")
+def columns_of_arrow() -> Any:
+    """As Hugging Face's datasets hold their rows."""
+    import pyarrow as pa
+
+    class Rows(Numbers):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = pa.table({"n": list(range(96))})
+            self.schema, self.column = self.table.schema, self.table["n"]
+
+        def __getitem__(self, index: int) -> Any:
+            return self.table.slice(index, 1)["n"].to_pylist()[0]
+
+    return trained(DataLoader(Rows(), batch_size=4, shuffle=True))
+
+
 class Repeat:
     def __init__(self, sampler: Any) -> None:
         self.sampler = sampler

@@ -44,6 +44,9 @@ PINNED = "pinned seeds (DLQUEUE_SEEDED=allow lifts this)"
 LIFTED = {
     "subclass_with_its_own_iteration": None,
     "sampler_that_made_its_list": None,
+    "batches_by_a_subclass": None,
+    "list_of_numpys_numbers": None,
+    "columns_of_arrow": None,
     "one_iterator_for_all_epochs": None,
     "one_iterator_and_a_worker": None,
     "one_iterator_that_counts_its_epochs": None,

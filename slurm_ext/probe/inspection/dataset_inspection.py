@@ -52,6 +52,22 @@ _FOREIGN = frozenset(
     )
 )
 
+# Of those, what is only read: the columns of Arrow's tables (Hugging Face's datasets), and what
+# tells of them.
+_ARROWS_OWN = frozenset(
+    (
+        "Array",
+        "Buffer",
+        "ChunkedArray",
+        "DataType",
+        "Field",
+        "KeyValueMetadata",
+        "Scalar",
+        "Schema",
+        "_Tabular",
+    )
+)
+
 
 # Attributes that hold what a class computed before and would compute again alike.
 _CACHES = {("torch_geometric.data.in_memory_dataset", "InMemoryDataset"): "_data_list"}
@@ -86,11 +102,17 @@ def _unfit(item: Any) -> str | None:
     kind = type(item)
     if isinstance(item, _HANDLES):
         return f"the dataset holds an open {kind.__name__}"
-    if kind.__module__.partition(".")[0].lstrip("_") in _FOREIGN:
+    if kind.__module__.partition(".")[0].lstrip("_") in _FOREIGN and not _of_arrow(kind):
         return f"the dataset holds a {kind.__module__}.{kind.__name__}"
     if kind.__module__.partition(".")[0] == "torch" and getattr(item, "is_cuda", False) is True:
         return "the dataset holds GPU memory"
     return _shared(item)
+
+
+def _of_arrow(kind: type) -> bool:
+    """True for columns and types of Arrow's, which nothing writes to; not for files and readers."""
+    names = [base.__name__ for base in kind.__mro__ if base.__module__ == "pyarrow.lib"]
+    return "ResizableBuffer" not in names and not _ARROWS_OWN.isdisjoint(names)
 
 
 def _shared(item: Any) -> str | None:

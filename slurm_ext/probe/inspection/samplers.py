@@ -14,7 +14,7 @@ import gc
 import inspect
 import itertools
 import sys
-from typing import Any, Iterator
+from typing import Any, Iterable, Iterator
 
 _TORCHS = {
     ("SequentialSampler", "torch.utils.data.sampler"),
@@ -92,8 +92,17 @@ def _plain_list(part: Any) -> bool:
 
 
 def _named(sampler: Any) -> tuple[str, str]:
-    home = inspect.getmodule(type(sampler))
-    return type(sampler).__name__, getattr(home, "__name__", "")
+    kind = _drawing_kind(type(sampler))
+    return kind.__name__, getattr(inspect.getmodule(kind), "__name__", "")
+
+
+def _drawing_kind(kind: type) -> type:
+    """The base whose `__iter__` a class has, if it has no other part in what that draws."""
+    home = next((base for base in kind.__mro__ if "__iter__" in vars(base)), kind)
+    code = getattr(vars(home).get("__iter__"), "__code__", None)
+    own = kind.__mro__[: kind.__mro__.index(home)]
+    names = {"__getattr__", "__getattribute__", *getattr(code, "co_names", ())}
+    return kind if code is None or any(names & vars(base).keys() for base in own) else home
 
 
 # -- samplers that repeat themselves ---------------------------------------------------------
@@ -169,7 +178,13 @@ def list_of(iterator: Any) -> list[Any] | None:
     if type(found) is not list:
         return None
     rows = (row if type(row) in (list, tuple) else (row,) for row in found)
-    return found if all(type(part) in _PLAIN_ITEMS for row in rows for part in row) else None
+    return found if _are_plain(type(part) for row in rows for part in row) else None
+
+
+def _are_plain(kinds: Iterable[type]) -> bool:
+    numpy = sys.modules.get("numpy")
+    plain = _PLAIN_ITEMS if numpy is None else (*_PLAIN_ITEMS, numpy.int64, numpy.int32)
+    return all(kind in plain for kind in set(kinds))
 
 
 def _innermost(iterator: Any) -> Any:
@@ -185,6 +200,8 @@ def _batches_code() -> Any:
 def _inner(batches: Any) -> Any:
     """The iterator that a torch's BatchSampler takes its indices from; None: not seen."""
     known = batches.gi_frame.f_locals if batches.gi_frame is not None else {}
+    if "self" in known and _named(known["self"]) != _BATCHES:  # it asks a class of its own for more
+        return None
     if "sampler_iter" in known:
         return known["sampler_iter"]
     parts = [part for part in gc.get_referents(batches) if hasattr(part, "__next__")]
@@ -200,7 +217,7 @@ def _stands(iterator: Any) -> bool:
     elif type(iterator) is not type(iter(())):
         return False
     items = next(iter(gc.get_referents(iterator)), ())
-    return all(kind in _PLAIN_ITEMS for kind in set(map(type, items)))
+    return _are_plain(map(type, items))
 
 
 def _holders(iterator: Any) -> int:

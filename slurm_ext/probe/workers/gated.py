@@ -10,6 +10,7 @@ from typing import Any, Iterator
 from .feed import Feed
 from .gate import Gate, OpenWorkers
 from .kept_heap import KeptHeap
+from .quiet_forks import quiet_forks
 from .signals import leave_to_the_training
 
 _CHECK_S = 5.0  # torch's MP_STATUS_CHECK_INTERVAL: then it looks for dead workers
@@ -27,7 +28,8 @@ def gated_kind(base: Any) -> Any:
             self._dlqueue_open = OpenWorkers(gate)
             self._dlqueue_context = loader.multiprocessing_context or _torchs_own()
             _own_folder()
-            super().__init__(_with_kept_heap(loader, self._dlqueue_context))
+            with quiet_forks():
+                super().__init__(_with_kept_heap(loader, self._dlqueue_context))
 
         def _try_put_index(self) -> None:
             """Keeps so many batches under way as its turn says, no more."""

@@ -18,6 +18,7 @@ from ..inspection import guarding
 from ..inspection.dataset_inspection import DatasetInspection
 from ..inspection.loop_changes import Snapshot
 from ..lending.lent_worker import Ended, LentWorker, way_in
+from .quiet_forks import quiet_forks
 
 # Parameters of torch's worker function, and the iterator's attribute that fills each.
 _FILLED_BY = {
@@ -132,7 +133,8 @@ def _add_one(iterator: Any, begin: Callable[[], None] | None) -> None:
         given.update(num_workers=streams.workers, worker_id=given["worker_id"] % streams.workers)
     worker = context.Process(target=_begin, args=(begin,), kwargs=given)
     worker.daemon = True
-    worker.start()
+    with quiet_forks():
+        worker.start()
     if ended is not None:
         queue = worker = LentWorker(worker, queue, batches, way_in(iterator), ended)
     _enlist(iterator, worker, queue)
