@@ -77,6 +77,7 @@ def test_data_that_the_loop_changes_are_read_at_home(scenarios: Scenarios, name:
 TRIED = (
     "keeps_state",
     "open_file",
+    "arrows_open_file",
     "own_generator",
     "custom_sampler",
     "batches_whose_size_is_asked_for",
