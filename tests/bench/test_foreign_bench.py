@@ -31,7 +31,7 @@ def test_the_probe_sees_what_the_program_counted() -> None:
 def loader(samples: int, wall_s: float, **more: Any) -> dict[str, Any]:
     """A training loader's row of a summary, without workers."""
     phase = {
-        "phase": "first_epoch", "workers": 0, "epochs": 1, "samples": samples, "batches": 100,
+        "phase": "first_epoch", "workers": 1.5, "epochs": 1, "samples": samples, "batches": 100,
         "steps": 100, "wall_s": wall_s, "step_s": wall_s / 2, "fetch_samples": samples,
         "fetch_wall_s": 1.0, "fetch_cpu_s": 1.0,
     }  # fmt: skip
@@ -100,6 +100,6 @@ def test_the_page_has_each_program_and_what_is_not_as_wanted() -> None:
     lines = page(measured["figures"], measured["wanted"]).splitlines()
     assert "- share with a figure: 0.5 (wanted >= 0.95)" in lines
     (line,) = (line for line in lines if line.startswith(f"| {PROGRAMS[0].name} "))
-    assert line.endswith("| 200.0 samples/s | 160.0 | +25.0% | yes | moved to 0 | c0ffee |")
+    assert line.endswith("| 200.0 samples/s | 160.0 | +25.0% | yes | moved to 0 | 1.5 | c0ffee |")
     assert f"- {PROGRAMS[0].name}: samples/s +25% beside the truth" in lines
     assert f"- {PROGRAMS[1].name}: no figure: no step that dlqueue knows" in lines

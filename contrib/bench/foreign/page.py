@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-HEAD = ("program", "figure", "truth", "error", "equal", "with two workers asked for", "commit")
+HEAD = (
+    "program",
+    "figure",
+    "truth",
+    "error",
+    "equal",
+    "with two workers asked for",
+    "at work",
+    "commit",
+)
 
 
 def write_page(path: Path, figures: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]) -> None:
@@ -22,7 +31,8 @@ def page(figures: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]) -> str
         "Written by `python -m contrib.bench.foreign --page`; do not edit. Each program ran",
         "three times: without dlqueue, watched, and with two workers asked for. *Figure*: what",
         "the probe's summaries say of the watched run; *truth*: what the program counted by its",
-        "own clock in that run; *equal*: losses bit for bit the same in all three. Written on",
+        "own clock in that run; *equal*: losses bit for bit the same in all three; *at work*: mean",
+        "workers over the training's passes after the first one, their starts included. Written on",
         f"{os.cpu_count()} cores, {platform.machine()}; each row has the commit that it ran at.",
         "",
         f"{figures['n']} programs:",
@@ -47,6 +57,7 @@ def _line(row: Mapping[str, Any]) -> str:
         f"{row['error']:+.1%}" if told else "",
         "yes" if row["equal"] else "no",
         row["decision"].replace("|", "/"),
+        f"{row.get('workers') or 0:.1f}",
         row["commit"],
     )
     return f"| {' | '.join(cells)} |"

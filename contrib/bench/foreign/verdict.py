@@ -76,6 +76,16 @@ def decision(run: Ran) -> str:
     return str(reason or f"moved to {loader['started_workers']}")
 
 
+def at_work(run: Ran) -> float | None:
+    """Mean workers of the training's loader in passes after its first, or in that if it is the only one."""
+    loaders = [loader for one in run.summaries for loader in one["loaders"]]
+    phases = max(loaders, key=_weight)["phases"] if loaders else []
+    later = [phase for phase in phases if phase["phase"] == "later"] or phases
+    seconds = sum(phase["wall_s"] for phase in later)
+    busy = sum(phase["workers"] * phase["wall_s"] for phase in later)
+    return round(busy / seconds, 2) if seconds else None
+
+
 def _weight(loader: dict[str, Any]) -> tuple[float, float]:
     steps = sum(phase.get("steps") or 0 for phase in loader["phases"])
     return steps, sum(phase["samples"] for phase in loader["phases"])
@@ -96,6 +106,7 @@ def judged(program: Program, off: Ran, on: Ran, moved: Ran) -> dict[str, Any]:
         "program": program.name,
         **told,
         "decision": decision(moved),
+        "workers": at_work(moved),
         "equal": bool(off.losses) and all(run.losses == off.losses for run in runs),
         "statuses": [run.status for run in runs],
         "new_words": sorted({line for run in runs[1:] for line in run.said} - usual)[:5],
