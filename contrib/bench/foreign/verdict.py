@@ -77,7 +77,7 @@ def decision(run: Ran) -> str:
 
 
 def at_work(run: Ran) -> float | None:
-    """Mean workers of the training's loader in passes after its first, or in that if it is the only one."""
+    """Mean workers of the training's loader, its first pass left out where there are others."""
     loaders = [loader for one in run.summaries for loader in one["loaders"]]
     phases = max(loaders, key=_weight)["phases"] if loaders else []
     later = [phase for phase in phases if phase["phase"] == "later"] or phases
