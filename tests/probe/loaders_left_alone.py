@@ -85,6 +85,48 @@ def batches_whose_size_is_asked_for() -> Any:
 
 
 @scenario("alone")
+def batches_that_the_loop_makes() -> Any:
+    """Given one by one from a list, which the training adds to."""
+    hard = [list(range(n, n + 4)) for n in range(0, 96, 4)]
+
+    class Hard(Sampler[Any]):
+        def __init__(self) -> None:
+            pass  # torch 1.13's wants an argument
+
+        def __iter__(self) -> Any:
+            yield from hard
+
+        def __len__(self) -> int:
+            return len(hard)
+
+    seen = []
+    for batch in DataLoader(Numbers(), batch_sampler=Hard()):
+        seen.append(batch.tolist())
+        if len(seen) in (7, 24):
+            hard.append([0, len(seen), 2, 3])
+        hard[-1] = [len(seen)] * 4
+    return seen
+
+
+@scenario("alone")
+def batches_with_a_draw_between() -> Any:
+    class Drawn(Sampler[Any]):
+        def __init__(self) -> None:
+            pass  # torch 1.13's wants an argument
+
+        def __iter__(self) -> Any:
+            for first in list(range(0, 96, 4)):
+                yield [first, int(torch.randint(96, ()))]
+
+        def __len__(self) -> int:
+            return 24
+
+    torch.manual_seed((1 << 40) + 3)  # as nobody chooses one
+    batches = DataLoader(Numbers(), batch_sampler=Drawn())
+    return [[*batch.tolist(), float(torch.rand(()))] for batch in batches]
+
+
+@scenario("alone")
 def arrows_open_file() -> Any:
     import pyarrow as pa
 

@@ -98,6 +98,46 @@ def list_of_numpys_numbers() -> Any:
     return trained(DataLoader(Numbers(), batch_size=4, sampler=Chosen()))
 
 
+def buckets() -> list[list[int]]:
+    order = [int(n) for n in torch.randperm(96)]
+    return [order[first : first + 4] for first in range(0, 96, 4)]
+
+
+@scenario("lifted")
+def batches_made_and_then_given() -> Any:
+    """As text is put into buckets: all batches are made, then each is given."""
+
+    class Buckets(Sampler[Any]):
+        def __init__(self) -> None:
+            pass  # torch 1.13's wants an argument
+
+        def __iter__(self) -> Any:
+            batches = buckets()
+            random.shuffle(batches)
+            for batch in batches:  # noqa: UP028 - as many write it
+                yield batch
+
+        def __len__(self) -> int:
+            return 24
+
+    return trained(DataLoader(Numbers(), batch_sampler=Buckets()))
+
+
+@scenario("lifted")
+def numbers_given_from_a_list() -> Any:
+    class Ordered(Sampler[int]):
+        def __init__(self) -> None:
+            pass  # torch 1.13's wants an argument
+
+        def __iter__(self) -> Any:
+            yield from list(itertools.chain(*buckets()))
+
+        def __len__(self) -> int:
+            return 96
+
+    return trained(DataLoader(Numbers(), batch_size=4, sampler=Ordered()))
+
+
 @scenario("lifted")
 def columns_of_arrow() -> Any:
     """As Hugging Face's datasets hold their rows."""

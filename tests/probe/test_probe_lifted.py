@@ -46,6 +46,8 @@ LIFTED = {
     "sampler_that_made_its_list": None,
     "batches_by_a_subclass": None,
     "list_of_numpys_numbers": None,
+    "batches_made_and_then_given": None,
+    "numbers_given_from_a_list": None,
     "columns_of_arrow": None,
     "one_iterator_for_all_epochs": None,
     "one_iterator_and_a_worker": None,

@@ -16,6 +16,8 @@ import itertools
 import sys
 from typing import Any, Iterable, Iterator
 
+from .handing_on import handed_on, is_its_own
+
 _TORCHS = {
     ("SequentialSampler", "torch.utils.data.sampler"),
     ("RandomSampler", "torch.utils.data.sampler"),
@@ -168,7 +170,11 @@ def fixed(iterator: Any) -> bool:
 
     That is a range, or a list that only its iterator holds, given as it is or in batches.
     """
-    return _stands(_innermost(iterator))
+    inner = _unbatched(iterator)
+    handed = handed_on(inner)
+    if handed is not None and is_its_own(inner, handed) and list_of(handed) is not None:
+        return True
+    return _stands(handed or inner)
 
 
 def list_of(iterator: Any) -> list[Any] | None:
@@ -188,6 +194,12 @@ def _are_plain(kinds: Iterable[type]) -> bool:
 
 
 def _innermost(iterator: Any) -> Any:
+    """The list's iterator behind torch's batches, and behind a generator that hands it on."""
+    inner = _unbatched(iterator)
+    return handed_on(inner) or inner
+
+
+def _unbatched(iterator: Any) -> Any:
     """The iterator itself, or that from which torch's batches are made; None: not seen."""
     code = getattr(iterator, "gi_code", None)
     return _inner(iterator) if code is not None and code is _batches_code() else iterator
