@@ -40,7 +40,7 @@ class Gates:
         own = int(loader.num_workers)
         if self.directive.tunes and not meter.left_alone:
             self._tune(meter, own, length(loader._index_sampler))
-        gate = None if meter.left_alone else self._new_gate(meter, own)
+        gate = None if meter.left_alone else self._new_gate(loader, meter, own)
         if gate is None:
             meter.left_alone = meter.left_alone or ELSEWHERE
             meter.gate_open = meter.most_workers = None
@@ -70,15 +70,20 @@ class Gates:
             return None
         return Watch(closely=gate is not None)
 
-    def _new_gate(self, meter: LoaderMeter, own: int) -> Gate | None:
-        """A gate with as many workers as are left and fit; None: not even the user's `own` are."""
+    def _new_gate(self, loader: Any, meter: LoaderMeter, own: int) -> Gate | None:
+        """A gate with as many workers as are left and fit; None: not even the user's `own` are.
+
+        The loader's former pass may still hold some: who begins anew gives it up at once (Lightning
+        with a limit of batches). Without workers of its own a pass asks again before they start.
+        """
         wanted = self.directive.num_workers if meter.tuner is None else meter.tuner.count
         first = own if wanted is None else wanted
-        left = self.left(first)
+        left = self._most(first) - (self._taken(besides=loader) if own else 0)
         if left < (max(own, 1) if wanted is None else 1):
             return None
         private = machine.private_bytes() or 0
         gate = Gate(self.directive.gate_path, left, min(first, left))
+        gate.loader = weakref.ref(loader)
         least = max(own, 1) if meter.worker_private else max(own, gate.first, 1)
         fitting = room.fitting(left, meter.worker_private, private)
         meter.most_workers = max(min(least, left), fitting)
@@ -90,14 +95,18 @@ class Gates:
 
     def left(self, first: int = 0) -> int:
         """Workers that another loader of this process may still start."""
-        tuned = room.MOST_TUNED if self.directive.tunes or self.directive.borrows else 0
-        return max(first, self.directive.max_workers or tuned) - self._taken()
+        return self._most(first) - self._taken()
 
-    def _taken(self) -> int:
-        """Workers of the directive that live, and have batches to make."""
+    def _most(self, first: int) -> int:
+        tuned = room.MOST_TUNED if self.directive.tunes or self.directive.borrows else 0
+        return max(first, self.directive.max_workers or tuned)
+
+    def _taken(self, besides: Any = None) -> int:
+        """Workers of the directive that live and have batches to make, `besides` this loader's."""
         for iterator in list(self.iterators):
             gated.end_if_over(iterator)
-        return sum(gated.holds(iterator) for iterator in self.iterators)
+        others = [one for one in self.iterators if one._dlqueue_open.gate.loader() is not besides]
+        return sum(map(gated.holds, others if besides is not None else self.iterators))
 
     def bound(self, gate: Gate, meter: LoaderMeter, own: int, private: int | None = None) -> None:
         """Open as many workers as fit; `private`, this process's memory, is costly to ask for."""

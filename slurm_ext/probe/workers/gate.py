@@ -34,6 +34,7 @@ class Gate:
         self.drawing: Drawing | None = None  # how far they may be run ahead of
         self.keeps_streams = False  # each of them has random numbers of its own (streams/)
         self.planned = limit  # once that is seen not to matter
+        self.loader: Callable[[], Any] = lambda: None  # whose pass it is, while that lives
         self._seen: tuple[int, int] | None = None
         self._next_look = 0.0
 
