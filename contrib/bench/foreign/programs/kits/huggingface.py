@@ -58,7 +58,7 @@ def clock(truth, span="epoch"):
 def quiet_arguments(kind, **more):
     """A Trainer's arguments of this kind: on the CPU, nothing printed, its folder gone after."""
     usual = {
-        "num_train_epochs": 3,
+        "num_train_epochs": 9,
         "per_device_train_batch_size": 16,
         "use_cpu": True,
         "report_to": [],

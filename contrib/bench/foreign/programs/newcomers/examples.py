@@ -127,7 +127,7 @@ def time_sequence():
     optimizer = torch.optim.LBFGS(both.parameters(), lr=0.8)
     x, y = data[:, :-1, None], data[:, 1:, None]
     with truth.training():
-        for _ in range(10):
+        for _ in range(30):
 
             def closure():
                 optimizer.zero_grad()

@@ -321,7 +321,7 @@ def compiled_fused():
         return loss
 
     for shard in range(4):
-        loader = DataLoader(Images(200 + 16 * shard), batch_size=16, shuffle=True)
+        loader = DataLoader(Images(800 + 16 * shard), batch_size=16, shuffle=True)
         with truth.training():
             for x, y in loader:
                 truth.trained(len(x), step(x, y).item())

@@ -151,7 +151,7 @@ def cleanrl_ppo():
 def resumed():
     """A checkpoint in the middle of an epoch: the rest of it is read after a skip."""
     trainer = Trainer()
-    loader = DataLoader(Images(), batch_size=16, shuffle=True, num_workers=1)
+    loader = DataLoader(Images(1600), batch_size=16, shuffle=True, num_workers=1)
     kept = None
     for epoch in range(3):
         with trainer.truth.training():
