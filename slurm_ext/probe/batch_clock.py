@@ -85,7 +85,7 @@ def timed_del(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _left_early(current: Any, seconds: float) -> None:
-    if current is not None and not current.over and current.batches:
+    if current is not None and not current.over and current.batches and current.trains():
         current.meter.startup_s += seconds
 
 

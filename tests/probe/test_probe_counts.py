@@ -209,7 +209,7 @@ def test_a_stream_of_subgraphs_is_told_in_steps(
 
 def one_pass() -> Any:
     """A pass that has handed a batch."""
-    counts = {"steps": 0, "shared_steps": 0, "elsewhere": False, "over": False}
+    counts = {"steps": 0, "shared_steps": 0, "elsewhere": False, "over": False, "evaluates": False}
     passed = SimpleNamespace(last=1.0, left=None, moved=[], note_first=lambda _: None, **counts)
     passed.meter = object()  # of a loader that has no other pass
     passed.apart = lambda seconds, _: passed.moved.append(seconds)
@@ -248,6 +248,20 @@ def test_a_validation_between_zipped_batches_is_left_out_of_both(
     turns.to(first, 25.0)
     turns.to(second, 25.0)
     assert (first.moved, second.moved) == (expected, expected)
+
+
+@pytest.mark.parametrize("in_its_mode", [True, False])
+def test_a_validation_that_counts_its_batches_is_one(in_its_mode: bool) -> None:
+    """Ignite and Lightning never ask for the end: it is known when the training goes on."""
+    turns, training, other = Turns(StepClock()), one_pass(), one_pass()
+    turns.to(training, 1.0)
+    turns.count(Optimiser(), 2.0)
+    turns.to(other, 3.0)
+    if in_its_mode:
+        turns.turn(False, 3.5)
+    turns.to(other, 4.0)
+    turns.to(training, 5.0)
+    assert (training.evaluates, other.evaluates) == (False, in_its_mode)
 
 
 def test_passes_without_a_step_are_forgotten() -> None:

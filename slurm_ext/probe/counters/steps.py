@@ -98,6 +98,10 @@ class StepClock:
         unseen = compiler is not None and compiler.counters["frames"]["total"] > 0
         return self._evaluating is not None or not (self.total or unseen)
 
+    def evaluates(self) -> bool:
+        """True while a module is in its mode for evaluation, after steps."""
+        return self.total > 0 and self._evaluating is not None
+
     @property
     def _made(self) -> int:
         return self.total or self.passes.count

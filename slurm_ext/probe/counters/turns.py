@@ -89,6 +89,8 @@ class Turn:
             self._beside.append(latest)
         if latest is not None and latest.last and latest.left is None:
             latest.left = self._place(now)
+        if latest is not None and not latest.steps:  # who counts batches never comes to its end
+            latest.evaluates = latest.evaluates or self._turns.steps.evaluates()
 
     def validated(self, seconds: float, cpu_s: float, now: float) -> None:
         """A validation without a loader ended: it is left out of the latest batch's step."""

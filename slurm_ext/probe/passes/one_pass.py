@@ -96,6 +96,10 @@ class Pass(Queueing):
         alone = threading.current_thread() is threading.main_thread()
         return not self.elsewhere and (alone or self.steps > 0)
 
+    def trains(self) -> bool:
+        """True unless it is known to be a validation, or the like."""
+        return self.steps > 0 or not self.evaluates
+
     def apart(self, seconds: float, cpu_s: float) -> None:
         """Leave out a validation that lay within the step which is now at its end."""
         self.last += seconds
@@ -119,8 +123,7 @@ class Pass(Queueing):
         parts = self.parts.all(totals)
         alone = len(parts) == 1 and not self.elsewhere
         before = self.passed_over.part(totals) if alone else {}
-        trains = self.steps > 0 or not self.evaluates
-        stepped = [(lent, trains, without(part, before)) for lent, part in parts.items()]
+        stepped = [(lent, self.trains(), without(part, before)) for lent, part in parts.items()]
         return [(False, False, before), *stepped] if before else stepped
 
     def unfinished_s(self, late: int = 1) -> float:
