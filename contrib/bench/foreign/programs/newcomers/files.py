@@ -150,7 +150,7 @@ def formatted_datasets():
 
     rows = Table.from_dict({"x": _pictures(1600).tolist(), "y": [i % 10 for i in range(1600)]})
     rows.set_format("torch")
-    _fit(Trainer(), DataLoader(rows, batch_size=32, shuffle=True, num_workers=1), 2)
+    _fit(Trainer(), DataLoader(rows, batch_size=32, shuffle=True, num_workers=1), 5)
 
 
 def mosaic_streaming():
@@ -179,7 +179,7 @@ def lightning_data():
         writer.done()
         writer.merge()
         data = StreamingDataset(folder, shuffle=True, seed=4)
-        _fit(Trainer(), StreamingDataLoader(data, batch_size=16, num_workers=1))
+        _fit(Trainer(), StreamingDataLoader(data, batch_size=16, num_workers=1), 9)
 
 
 def tar_of_files():
