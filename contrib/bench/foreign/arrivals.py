@@ -3,7 +3,6 @@
 from contrib.bench.foreign.program import Program
 
 ARRIVALS_LIBRARIES = (
-    "recbole",
     "sbi",
     "neuraloperator",
     "pytorch_tabular",

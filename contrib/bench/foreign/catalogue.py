@@ -38,9 +38,9 @@ LIBRARIES = (
 )
 """As pip takes them; torch itself is the one that the benchmark runs with."""
 
-OLDER_LIBRARIES = ("mosaicml-streaming", "flair", "setuptools<81")
-"""They ask for an older transformers than the others: an environment of their own."""
-_OLDER = {"streaming", "flair"}
+OLDER_LIBRARIES = ("mosaicml-streaming", "flair", "recbole", "setuptools<81")
+"""They ask for an older transformers or ray than the others: an environment of their own."""
+_OLDER = {"streaming", "flair", "recbole"}
 
 
 PROGRAMS = (
