@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import threading
 import time
 from typing import Any, Callable
 
 from .process import ProbeState, session_of
+
+_FETCHING: set[int] = set()  # threads that wait for a batch now
 
 
 def adopting_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any], Any]:
@@ -41,17 +44,17 @@ def timed_next(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any
             current = self.__dict__.get("_dlqueue")
         if current is None:
             return original(self)
-        began = clock()
-        ProbeState.turns.to(current, began)
-        if current.last:
-            current.step_s += began - current.last
-            if current.closely:
-                current.step_queued_s += current.queued()
+        began, thread = clock(), threading.get_ident()
+        feeds = _asked(current, began, thread)
         try:
+            _FETCHING.add(thread)
             data = original(self)
         except BaseException as error:
             _interrupted(current, clock() - began, isinstance(error, StopIteration))
             raise
+        finally:
+            if not feeds:
+                _FETCHING.discard(thread)
         now = current.last = clock()
         current.wait_s += now - began
         current.batches += 1
@@ -66,6 +69,20 @@ def timed_next(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any
         return data
 
     return __next__
+
+
+def _asked(current: Any, began: float, thread: int) -> bool:
+    """A batch is asked for; True if it feeds a loader that this thread is asking (TorchIO's)."""
+    feeds = thread in _FETCHING
+    if feeds:
+        current.evaluates = True
+    else:
+        ProbeState.turns.to(current, began)
+    if current.last:
+        current.step_s += began - current.last
+        if current.closely:
+            current.step_queued_s += current.queued()
+    return feeds
 
 
 def timed_del(original: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler
 from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
 
 from tests.probe.loader_frame import Numbers
@@ -151,6 +151,25 @@ def side_by_side() -> int:
     return sum(step(batch) for batch, _ in pairs)
 
 
+class Cut(Dataset[Any]):
+    """As TorchIO's Queue: samples of what a loader within the data set hands on."""
+
+    def __init__(self) -> None:
+        self.whole = iter(DataLoader(Numbers(sample, 112), batch_size=4))
+        self.left: list[Any] = []
+
+    def __len__(self) -> int:
+        return 112
+
+    def __getitem__(self, index: int) -> Any:
+        self.left = self.left or list(next(self.whole))
+        return self.left.pop()
+
+
+def fed_by_another() -> int:
+    return sum(step(batch) for batch in DataLoader(Cut(), batch_size=16))
+
+
 PROGRAMS: tuple[Callable[[], int], ...] = (
     batches_of_the_dataset,
     iterable_of_batches,
@@ -159,6 +178,7 @@ PROGRAMS: tuple[Callable[[], int], ...] = (
     lasting,
     side_by_side,
     own_iterator,
+    fed_by_another,
 )
 
 

@@ -8,9 +8,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's examples import it so
 from torch.utils.data import DataLoader
 
+from contrib.bench.foreign.programs import declare
 from contrib.bench.foreign.programs.data import Images, model
 from contrib.bench.foreign.programs.kits import STEP_S, start
 from contrib.bench.foreign.programs.truth import Truth, same_each_time
+
+if __name__ == "__mp_main__":
+    declare()
 
 _QUIET = {
     "accelerator": "cpu",
@@ -200,7 +204,7 @@ def gluonts():
         num_batches_per_epoch=30,
         trainer_kwargs={
             **_QUIET,
-            "max_epochs": 3,
+            "max_epochs": 9,
             "callbacks": [Clock()],
             "enable_checkpointing": True,
             "default_root_dir": folder,

@@ -126,7 +126,7 @@ def torchio_queue():
     )
     net, truth = torch.nn.Conv3d(1, 4, 3), Truth()
     optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
-    for _ in range(4):
+    for _ in range(8):
         with truth.training():
             for batch in tio.SubjectsLoader(queue, batch_size=8, num_workers=0):
                 x = batch["image"][tio.DATA]
