@@ -57,10 +57,17 @@ def _line(row: Mapping[str, Any]) -> str:
         f"{row['error']:+.1%}" if told else "",
         "yes" if row["equal"] else "no",
         row["decision"].replace("|", "/"),
-        f"{row.get('workers') or 0:.1f}",
+        _workers(row),
         row["commit"],
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _workers(row: Mapping[str, Any]) -> str:
+    """Empty without a loader; unknown where the line was kept before they were counted."""
+    if "workers" not in row:
+        return "?"
+    return "" if row["workers"] is None else f"{row['workers']:.1f}"
 
 
 def _list(title: str, clauses: Mapping[str, str]) -> Iterator[str]:
