@@ -141,15 +141,17 @@ class LazyWorkers:
 
     def _way(self) -> str | None:
         """The reason against workers that lies in how the loader is drawn from and asked."""
-        if self.feed.drawing is None and not (samplers.fixed(self.feed.rest) or self._listed()):
+        if self.feed.drawing is None and not self._listed():
             return "a sampler of its own kind"
         if threading.get_ident() != self.thread or not self.trains_here():
             return READ_ELSEWHERE  # forked beside the training's own work
         return None
 
     def _listed(self) -> bool:
-        """True if the indices are a list's of the program, to which nothing writes in this pass."""
+        """True if all indices stand already, and nothing writes to them in this pass."""
         try:
+            if samplers.fixed(self.feed.rest):
+                return True
             sampled = samplers.list_of(self.feed.rest)
             return sampled is not None and not deep_changes.may_come_to_list(
                 sampled, self.user_iterator()

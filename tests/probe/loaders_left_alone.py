@@ -127,6 +127,24 @@ def batches_with_a_draw_between() -> Any:
 
 
 @scenario("alone")
+def batches_of_another_generator() -> Any:
+    class Handed(Sampler[Any]):
+        def __init__(self) -> None:
+            pass  # torch 1.13's wants an argument
+
+        def made(self) -> Any:
+            return zip(range(0, 96, 2), range(1, 96, 2), strict=True)
+
+        def __iter__(self) -> Any:
+            yield from (list(pair) for pair in self.made())
+
+        def __len__(self) -> int:
+            return 48
+
+    return flat(DataLoader(Numbers(), batch_sampler=Handed()))
+
+
+@scenario("alone")
 def arrows_open_file() -> Any:
     import pyarrow as pa
 

@@ -32,7 +32,7 @@ def handed_on(generator: Any) -> Any:
 
 def is_its_own(generator: Any, handed: Any) -> bool:
     """True if only the generator and its local names have the list of `handed`, and lists in it."""
-    (items,) = gc.get_referents(handed) or (None,)
+    items = next(iter(gc.get_referents(handed)), None)  # none: it is at its end
     space = generator.gi_frame.f_locals
     each = 2 if isinstance(space, dict) else 1  # up to Python 3.12 it is a copy, which stays
     named, given = 0, set()

@@ -162,6 +162,8 @@ def end_if_over(iterator: Any) -> None:
     over = iterator._dlqueue_drawn and not iterator._tasks_outstanding and not iterator._task_info
     if not over or iterator._persistent_workers or iterator._shutdown:
         return
+    if any(worker._parent_pid != os.getpid() for worker in iterator._workers):
+        return  # a fork of the program has a copy
     feed = iterator._sampler_iter
     if not isinstance(feed, Feed) or feed.may_draw():
         iterator._shutdown_workers()
