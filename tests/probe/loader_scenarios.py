@@ -9,6 +9,7 @@ from tests.probe import (  # noqa: F401 - each lists its scenarios
     loaders_gated,
     loaders_left_alone,
     loaders_lifted,
+    loaders_listed,
     loaders_measured,
     loaders_opened,
     loaders_seeded,
