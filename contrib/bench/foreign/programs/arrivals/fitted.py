@@ -148,24 +148,16 @@ def neural_operator():
     truth.tell()
 
 
-def pytorch_tabular():
-    """pytorch_tabular: a table goes in, Lightning and its loaders are inside."""
-    import numpy as np
-    import pandas as pd
+def _clock(truth, rows_of):
+    """A callback of pytorch_lightning's; `rows_of` gives a batch's rows."""
     from pytorch_lightning.callbacks import Callback
-    from pytorch_tabular import TabularModel
-    from pytorch_tabular.config import DataConfig, OptimizerConfig, TrainerConfig
-    from pytorch_tabular.models import CategoryEmbeddingModelConfig
-
-    same_each_time()
-    truth = Truth()
 
     class Clock(Callback):
         def on_train_epoch_start(self, *_):
             truth.begin()
 
         def on_train_batch_end(self, _trainer, _module, outputs, batch, _index):
-            truth.trained(len(batch["target"]), outputs["loss"].item())
+            truth.trained(len(rows_of(batch)), outputs["loss"].item())
             time.sleep(STEP_S)
 
         def on_train_epoch_end(self, *_):
@@ -178,6 +170,20 @@ def pytorch_tabular():
         def on_validation_end(self, trainer, _module):
             if not trainer.sanity_checking:
                 truth.begin()
+
+    return Clock()
+
+
+def pytorch_tabular():
+    """pytorch_tabular: a table goes in, Lightning and its loaders are inside."""
+    import numpy as np
+    import pandas as pd
+    from pytorch_tabular import TabularModel
+    from pytorch_tabular.config import DataConfig, OptimizerConfig, TrainerConfig
+    from pytorch_tabular.models import CategoryEmbeddingModelConfig
+
+    same_each_time()
+    truth = Truth()
 
     numbers = np.arange(1600)
     table = pd.DataFrame({"a": np.sin(numbers), "b": np.cos(numbers), "kind": numbers % 5})
@@ -202,7 +208,7 @@ def pytorch_tabular():
             ),
             verbose=False,
         )
-        learner.fit(train=table, callbacks=[Clock()])
+        learner.fit(train=table, callbacks=[_clock(truth, lambda batch: batch["target"])])
         os.chdir("/")
     truth.tell()
 
@@ -212,24 +218,13 @@ def darts():
     import numpy as np
     from darts import TimeSeries
     from darts.models import NBEATSModel
-    from pytorch_lightning.callbacks import Callback
 
     same_each_time()
     truth = Truth()
 
-    class Clock(Callback):
-        def on_train_epoch_start(self, *_):
-            truth.begin()
-
-        def on_train_batch_end(self, _trainer, _module, outputs, batch, _index):
-            truth.trained(len(batch.past_target), outputs["loss"].item())
-            time.sleep(STEP_S)
-
-        def on_train_epoch_end(self, *_):
-            truth.end()
-
     series = [TimeSeries.from_values(np.sin(np.arange(300.0) / (n + 3))) for n in range(4)]
-    kept = {"accelerator": "cpu", "enable_progress_bar": False, "callbacks": [Clock()]}
+    clock = _clock(truth, lambda batch: batch.past_target)
+    kept = {"accelerator": "cpu", "enable_progress_bar": False, "callbacks": [clock]}
     sizes = {"num_stacks": 2, "num_layers": 2, "layer_widths": 16, "batch_size": 16, "n_epochs": 3}
     learner = NBEATSModel(24, 6, random_state=1, pl_trainer_kwargs=kept, **sizes)
     learner.fit([one.astype(np.float32) for one in series], verbose=False)
