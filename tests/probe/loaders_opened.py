@@ -118,6 +118,20 @@ def counted_and_kept() -> Any:
     return seen, next(kept, None)
 
 
+@scenario("open")
+def counted_and_forked() -> Any:
+    """A fork of the program reads on its own; the pass that it has a copy of keeps its workers."""
+    loader = DataLoader(Numbers(), batch_size=4)
+    kept = iter(loader)
+    seen = [next(kept).tolist() for _ in range(len(loader))]
+    workers = multiprocessing.active_children()
+    child = os.fork()
+    if not child:
+        os._exit(flat(DataLoader(Numbers(), batch_size=4), 1) != [seen])
+    status = os.waitpid(child, 0)[1]
+    return seen, status, [worker.is_alive() for worker in workers].count(False)
+
+
 # -- what cannot live in workers -------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ OPENED = [
     "pickled_loader",
     "two_at_once",
     "counted_and_kept",
+    "counted_and_forked",
     "loop_that_writes_elsewhere",
     "setting_written_again",
     "warned_by_a_signal",

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 10.0  # nodes wait up to 30 s more: records come in a minute
 END_WAIT_S = 10.0
 log = logging.getLogger(__name__)
 

@@ -11,11 +11,7 @@ from slurm_ext.questions.explain.named import name_of
 Job = Mapping[str, Any]
 _SHARES = ("time", "cpu", "mem", "gpu", "wait")
 _NAMES = ("job", "name", "state", "elapsed", "cpus", "gpus", *_SHARES, "samples_per_s")
-_HEADS = (
-    *("JOB", "NAME", "STATE", "ELAPSED", "CPUS", "GPUS"),
-    *(share.upper() for share in _SHARES),
-    "SAMPLES/S",
-)
+_HEADS = (*(name.upper() for name in _NAMES[:-1]), "SAMPLES/S")
 _LEFT, _CUT = (0, 1, 2), 1  # columns: a name gives way first
 _GOOD, _POOR = 0.7, 0.3
 _MUCH_WAIT, _SOME_WAIT = 0.3, 0.1

@@ -9,14 +9,11 @@ from typing import NamedTuple
 WORD = "sbatch"  # in place of the script; a file of that name is ./sbatch
 WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n"
 # Options without a value, or whose value is never a word apart.
-_ALONE = frozenset(
-    {
-        *("contiguous", "exclusive", "get-user-env", "help", "hold", "ignore-pbs", "nice"),
-        *("no-kill", "no-requeue", "overcommit", "oversubscribe", "parsable", "propagate"),
-        *("quiet", "reboot", "requeue", "spread-job", "test-only", "usage", "use-min-nodes"),
-        *("verbose", "version", "wait"),
-    }
-)
+_NODES = ("contiguous", "exclusive", "overcommit", "oversubscribe", "spread-job", "use-min-nodes")
+_COURSE = ("hold", "no-kill", "no-requeue", "requeue", "reboot", "nice", "test-only", "wait")
+_SHELL = ("get-user-env", "ignore-pbs", "propagate")
+_SAYING = ("help", "parsable", "quiet", "usage", "verbose", "version")
+_ALONE = frozenset((*_NODES, *_COURSE, *_SHELL, *_SAYING))
 _ALONE_SHORT = frozenset("HhIkOQsVvW")
 
 

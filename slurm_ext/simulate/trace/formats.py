@@ -65,13 +65,14 @@ ALIASES = {
     "partition": "vc",
 }
 
-ENDS = {
-    *("job", "submit_s", "eligible_s", "duration_s", "gpus", "cpus", "user", "vc", "account"),
-    *("gpu_type", "qos", "limit_s", "estimate_s"),
-    *("start_s", "start_time", "end_s", "end_time", "wait_s", "queue_s", "jct_s", "censored"),
-    *("state", "status", "exit_code", "restarts"),
-}
+_WHOSE = ("job", "user", "vc", "account", "qos")
+_WANTED = ("submit_s", "eligible_s", "gpus", "cpus", "gpu_type", "limit_s", "estimate_s")
+_TIMES = ("start_s", "start_time", "end_s", "end_time", "duration_s", "wait_s", "queue_s", "jct_s")
+_OUTCOME = ("state", "status", "exit_code", "restarts", "censored")
+ENDS = {*_WHOSE, *_WANTED, *_TIMES, *_OUTCOME}
 """Columns of a table that are read apart, and those that only a job's end tells."""
+_SACCT_WHOSE = ("JobName", "Group", "UID", "GID", "WCKey", "Comment", "WorkDir", "SubmitLine")
+_SACCT_REQUEST = ("ReqCPUS", "ReqMem", "ReqNodes", "ReqTRES", "Constraints", "Reservation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,12 +208,7 @@ FORMATS: Mapping[str, Format] = {
         any_of=(("JobID",), ("Submit",), ("Start",), ("End",), ("AllocTRES",)),
         reader=lambda _path: sacct,
         delimiter="|",
-        asked=frozenset(
-            (
-                *("JobName", "Group", "UID", "GID", "WCKey", "ReqCPUS", "ReqMem", "ReqNodes"),
-                *("ReqTRES", "Constraints", "Reservation", "Comment", "WorkDir", "SubmitLine"),
-            )
-        ),
+        asked=frozenset((*_SACCT_WHOSE, *_SACCT_REQUEST)),
     ),
     "alibaba": Format(
         name="alibaba",

@@ -65,10 +65,9 @@ RULES: dict[type, Any] = {
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 GATHERING = (pooling.global_average, pooling.flatten)  # what they return is whole
-RESIZING = (  # what they return is of another volume
-    *(convolution.convolve, convolution.convolve_meanwhile, convolution.spread),
-    *(pooling.max_pool, pooling.average_pool, upsampling.upsample),
-)
+_CONVOLUTIONS = (convolution.convolve, convolution.convolve_meanwhile, convolution.spread)
+_SAMPLINGS = (pooling.max_pool, pooling.average_pool, upsampling.upsample)
+RESIZING = (*_CONVOLUTIONS, *_SAMPLINGS)  # what they return is of another volume
 METHODS = ("forward", "_conv_forward", "__call__")
 
 
