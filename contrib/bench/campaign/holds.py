@@ -1,4 +1,8 @@
-"""Seconds that the plugin held slurmctld, timed inside it by a site's lines around ours."""
+"""Seconds that the plugin held slurmctld, timed inside it by a site's lines around ours.
+
+With each stands how long its thread waited for a core meanwhile (proc(5), schedstat): a machine
+with more to run than cores holds whoever it likes, and that is not the plugin's doing.
+"""
 
 import re
 from collections.abc import Sequence
@@ -9,14 +13,22 @@ from slurm_ext.sandbox import Sandbox
 
 _TIMED = """
 local campaign_clock, campaign_submit = require("socket.core").gettime, slurm_job_submit
+local function campaign_queued_ns()
+  local file = io.open("/proc/thread-self/schedstat")
+  local _, queued = file:read("*n", "*n")
+  file:close()
+  return queued
+end
 function slurm_job_submit(...)
-  local began = campaign_clock()
+  local began, queued = campaign_clock(), campaign_queued_ns()
   local answer = campaign_submit(...)
-  slurm.log_info("campaign: held %.0f us", (campaign_clock() - began) * 1e6)
+  local held_us, queued_us =
+    (campaign_clock() - began) * 1e6, (campaign_queued_ns() - queued) / 1e3
+  slurm.log_info("campaign: held %.0f us, %.0f us of it without a core", held_us, queued_us)
   return answer
 end
 """
-_LINE = re.compile(r"^\[(\S+)\].*campaign: held (-?\d+) us", re.MULTILINE)
+_LINE = re.compile(r"^\[(\S+)\].*campaign: held (-?\d+) us, (\d+) us", re.MULTILINE)
 NEAR = 0.9  # of the deadline: a wait that long was for an answer that did not come
 
 
@@ -26,6 +38,7 @@ class Hold:
 
     at_s: float
     held_s: float
+    queued_s: float  # of it, without a core
 
 
 def time_plugin(slurm: Sandbox) -> None:
@@ -44,8 +57,8 @@ def timed(job_submit: str) -> str:
 def holds(log: str) -> list[Hold]:
     """Every call in slurmctld's log."""
     return [
-        Hold(datetime.fromisoformat(when).timestamp(), int(held_us) / 1e6)
-        for when, held_us in _LINE.findall(log)
+        Hold(datetime.fromisoformat(when).timestamp(), int(held_us) / 1e6, int(queued_us) / 1e6)
+        for when, held_us, queued_us in _LINE.findall(log)
     ]
 
 

@@ -57,15 +57,17 @@ def test_a_crowd_submits_as_many_from_any_number_of_shells(
 
 
 def test_calls_of_the_plugin_are_read_from_slurmctlds_log() -> None:
-    """Waits for a whole deadline are counted by period; a call beyond the deadline misses."""
+    """Waits for a deadline are counted by period; a call beyond it misses, had it a core."""
+    calls = ((1, 400, 0), (2, 49_000, 0), (3, 50_500, 9), (40, 200_000, 9), (80, 150_000, 99_000))
     log = "".join(
-        f"[2026-01-01T00:00:{second:02}.000] lua: campaign: held {held_us} us\n"
-        for second, held_us in ((1, 400), (2, 49_000), (3, 50_500), (40, 200_000))
+        f"[2026-01-01T00:{second // 60:02}:{second % 60:02}.000] lua: campaign: held {held_us} us, "
+        f"{queued_us} us of it without a core\n"
+        for second, held_us, queued_us in calls
     )
-    assert [round(hold.held_s, 4) for hold in holds(log)] == [0.0004, 0.049, 0.0505, 0.2]
+    assert [round(hold.held_s, 4) for hold in holds(log)] == [0.0004, 0.049, 0.0505, 0.2, 0.15]
     row = judged(submitted(), log=log)
     assert (row.held_s, row.held_in_period, row.over_deadline, row.held) == (0.2, 2, 1, False)
-    assert most_within([Hold(0.0, 1.0), Hold(30.0, 1.0)], least_s=1.0, period_s=30.0) == 1
+    assert most_within([Hold(0.0, 1.0, 0.0), Hold(30.0, 1.0, 0.0)], least_s=1.0, period_s=30.0) == 1
 
 
 def test_a_job_of_no_shape_of_its_kind_was_changed_wrongly() -> None:
