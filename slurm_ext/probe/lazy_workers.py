@@ -19,7 +19,7 @@ from typing import Any, Callable
 
 from . import rules
 from .counters.turns import READ_ELSEWHERE
-from .inspection import deep_changes, guarding, samplers
+from .inspection import deep_changes, guarding, index_iterators
 from .inspection.fetch_trial import KEEPS_STATE, WRITTEN, FetchTrial
 from .inspection.loop_changes import LoopWatch
 from .workers import gated
@@ -150,9 +150,9 @@ class LazyWorkers:
     def _listed(self) -> bool:
         """True if all indices stand already, and nothing writes to them in this pass."""
         try:
-            if samplers.fixed(self.feed.rest):
+            if index_iterators.fixed(self.feed.rest):
                 return True
-            sampled = samplers.list_of(self.feed.rest)
+            sampled = index_iterators.list_of(self.feed.rest)
             return sampled is not None and not deep_changes.may_come_to_list(
                 sampled, self.user_iterator()
             )

@@ -20,6 +20,7 @@ SUBNETS = tuple(f"198.{high}.{low}" for high in (18, 19) for low in range(256))
 BACKUP, BACKUP_ADVISOR = "backup", "advisor-backup"
 _BACKUP_HOST = 250  # the last number of its address, beyond those of MAX_NODES
 _SERVE = (sys.executable, "-m", "slurm_ext.cli", "serve", "--config")
+_NICE = ("nice", "-n", "-5")  # as the unit has it (systemd/dlqueue.service); root alone may
 _FIXED_PORTS = 3  # of slurmctld, slurmdbd and the stream; then one a node
 
 
@@ -225,7 +226,7 @@ def _second(layout: SandboxLayout, host: SandboxNode, *, advisor: bool) -> list[
     named = f"echo {host.name} >/proc/sys/kernel/hostname"
     inside = (*_in_namespace(host), "unshare", "--uts", "sh", "-ec", f'{named}; exec "$@"', "sh")
     env, config = {"SLURM_CONF": f"{layout.backup}/etc/slurm.conf"}, layout.backup / "etc"
-    serve = (*inside, *_SERVE, str(config / "dlqueue.toml"))
+    serve = (*inside, *_serving(config / "dlqueue.toml"))
     return [
         SandboxDaemon(name=host.name, argv=(*inside, "slurmctld", "-D"), env=env),
         *([SandboxDaemon(name=BACKUP_ADVISOR, argv=serve, env=env)] if advisor else []),
@@ -233,8 +234,12 @@ def _second(layout: SandboxLayout, host: SandboxNode, *, advisor: bool) -> list[
 
 
 def _advisor(layout: SandboxLayout) -> SandboxDaemon:
-    argv = (*_SERVE, str(layout.settings))
+    argv = _serving(layout.settings)
     return SandboxDaemon(name="advisor", argv=argv, env={"SLURM_CONF": str(layout.slurm_conf)})
+
+
+def _serving(settings: Path) -> tuple[str, ...]:
+    return (*(_NICE if os.geteuid() == 0 else ()), *_SERVE, str(settings))
 
 
 def _control(layout: SandboxLayout, node: str) -> SandboxDaemon:

@@ -5,18 +5,13 @@ some of accelerate's, which also note the end of a pass, as torch's RandomSample
 generator of the program's: their last batch is drawn when the training asks for it. A sampler that
 begins anew by itself (the repeating ones of timm and Ultralytics) shuffles anew at that moment: it
 is not drawn beyond its epoch before the training gets there. Any other one is safe where it has
-already made its whole list (`fixed`).
+already made its whole list (index_iterators.py).
 """
 
 from __future__ import annotations
 
-import gc
 import inspect
-import itertools
-import sys
-from typing import Any, Iterable, Iterator
-
-from .handing_on import handed_on, is_its_own
+from typing import Any
 
 _TORCHS = {
     ("SequentialSampler", "torch.utils.data.sampler"),
@@ -26,7 +21,7 @@ _TORCHS = {
     ("DistributedSampler", "torch.utils.data.distributed"),
 }
 _NOTES_ITS_END = {("SeedableRandomSampler", "accelerate.data_loader")}
-_BATCHES = ("BatchSampler", "torch.utils.data.sampler")
+BATCHES = ("BatchSampler", "torch.utils.data.sampler")
 _WRAPPERS = {  # the attribute that holds the sampler which they pass on
     ("BatchSampler", "torch.utils.data.sampler"): "sampler",
     ("BatchSamplerShard", "accelerate.data_loader"): "batch_sampler",
@@ -36,7 +31,6 @@ _READ_ALL_ALONG = {
     ("SubsetRandomSampler", "torch.utils.data.sampler"),
     ("BatchSampler", "torch.utils.data.sampler"),
 }
-_PLAIN_ITEMS = (int, str)
 
 
 class Drawing:
@@ -46,7 +40,7 @@ class Drawing:
         self._endless = repeats(index_sampler)
         sampler = index_sampler.sampler if self._endless else index_sampler
         inner = _inside(sampler)
-        name = _named(inner)
+        name = named(inner)
         own = name in _TORCHS and getattr(inner, "generator", None) is not None  # the program's
         self.known = name in _TORCHS | _NOTES_ITS_END and not (own and _draws_on(inner))
         self._last_at_its_time = own or name in _NOTES_ITS_END
@@ -63,7 +57,7 @@ class Drawing:
 
 def _inside(sampler: Any) -> Any:
     """The sampler behind known wrappers."""
-    wrapper = _WRAPPERS.get(_named(sampler))
+    wrapper = _WRAPPERS.get(named(sampler))
     return sampler if wrapper is None else _inside(getattr(sampler, wrapper, None))
 
 
@@ -81,11 +75,11 @@ def set_of(index_sampler: Any) -> list[Any]:
         return [index_sampler]
     while hasattr(index_sampler, "__dict__"):
         settings = vars(index_sampler)
-        if _named(index_sampler) in _READ_ALL_ALONG:
+        if named(index_sampler) in _READ_ALL_ALONG:
             found.append(settings)
             lists = (settings.get(name) for name in ("indices", "sampler"))
             found += [part for part in lists if _plain_list(part)]
-        index_sampler = settings.get(_WRAPPERS.get(_named(index_sampler), ""))
+        index_sampler = settings.get(_WRAPPERS.get(named(index_sampler), ""))
     return found
 
 
@@ -93,7 +87,8 @@ def _plain_list(part: Any) -> bool:
     return isinstance(part, list) or hasattr(part, "__array__")
 
 
-def _named(sampler: Any) -> tuple[str, str]:
+def named(sampler: Any) -> tuple[str, str]:
+    """Name and module of the class whose drawing a sampler has."""
     kind = _drawing_kind(type(sampler))
     return kind.__name__, getattr(inspect.getmodule(kind), "__name__", "")
 
@@ -133,112 +128,6 @@ def repeats(sampler: Any) -> bool:
     code = getattr(getattr(type(sampler), "__iter__", None), "__code__", None)
     if code is None or not hasattr(sampler, "sampler"):
         return False
-    if _named(sampler) == _COUNTS_EPOCHS and set(code.co_names) <= _NAMES_OF_COUNTING:
+    if named(sampler) == _COUNTS_EPOCHS and set(code.co_names) <= _NAMES_OF_COUNTING:
         return True
     return code.co_code in _REPEATING and code.co_names == _repeating.__code__.co_names
-
-
-# -- batches whose size the loop sets --------------------------------------------------------
-
-
-def batched_again(
-    index_sampler: Any, drawn: tuple[Any, ...], rest: Any
-) -> Iterator[list[Any]] | None:
-    """Batches of a torch's BatchSampler, `drawn` ones included, by its size of now.
-
-    None where those that are drawn have that size, or it is not read all along.
-    """
-    if _named(index_sampler) != _BATCHES or index_sampler.drop_last:
-        return None
-    sizes = {len(batch) for batch in drawn} | {index_sampler.batch_size}
-    indices = _inner(rest) if len(sizes) > 1 and getattr(rest, "gi_code", None) else None
-    if indices is None:
-        return None
-    return _batches(index_sampler, itertools.chain(*drawn, indices))
-
-
-def _batches(sampler: Any, indices: Iterator[Any]) -> Iterator[list[Any]]:
-    while batch := list(itertools.islice(indices, sampler.batch_size)):
-        yield batch
-
-
-# -- samplers that have made their list ------------------------------------------------------
-
-
-def fixed(iterator: Any) -> bool:
-    """True if all that an index iterator will give stands already, and nobody else can change it.
-
-    That is a range, or a list that only its iterator holds, given as it is or in batches.
-    """
-    inner = _unbatched(iterator)
-    handed = handed_on(inner)
-    if handed is not None and is_its_own(inner, handed) and list_of(handed) is not None:
-        return True
-    return _stands(handed or inner)
-
-
-def list_of(iterator: Any) -> list[Any] | None:
-    """The list of numbers, or of batches of them, that an index iterator gives as it stands."""
-    inner = _innermost(iterator)
-    found = next(iter(gc.get_referents(inner)), None) if type(inner) is type(iter([])) else None
-    if type(found) is not list:
-        return None
-    rows = (row if type(row) in (list, tuple) else (row,) for row in found)
-    return found if _are_plain(type(part) for row in rows for part in row) else None
-
-
-def _are_plain(kinds: Iterable[type]) -> bool:
-    numpy = sys.modules.get("numpy")
-    plain = _PLAIN_ITEMS if numpy is None else (*_PLAIN_ITEMS, numpy.int64, numpy.int32)
-    return all(kind in plain for kind in set(kinds))
-
-
-def _innermost(iterator: Any) -> Any:
-    """The list's iterator behind torch's batches, and behind a generator that hands it on."""
-    inner = _unbatched(iterator)
-    return handed_on(inner) or inner
-
-
-def _unbatched(iterator: Any) -> Any:
-    """The iterator itself, or that from which torch's batches are made; None: not seen."""
-    code = getattr(iterator, "gi_code", None)
-    return _inner(iterator) if code is not None and code is _batches_code() else iterator
-
-
-def _batches_code() -> Any:
-    return sys.modules["torch.utils.data.sampler"].BatchSampler.__iter__.__code__
-
-
-def _inner(batches: Any) -> Any:
-    """The iterator that a torch's BatchSampler takes its indices from; None: not seen."""
-    known = batches.gi_frame.f_locals if batches.gi_frame is not None else {}
-    if "self" in known and _named(known["self"]) != _BATCHES:  # it asks a class of its own for more
-        return None
-    if "sampler_iter" in known:
-        return known["sampler_iter"]
-    parts = [part for part in gc.get_referents(batches) if hasattr(part, "__next__")]
-    return parts[0] if len(parts) == 1 else None
-
-
-def _stands(iterator: Any) -> bool:
-    if type(iterator) is type(iter(range(0))):
-        return True
-    if type(iterator) is type(iter([])):
-        if _holders(iterator) > _LONELY:
-            return False
-    elif type(iterator) is not type(iter(())):
-        return False
-    items = next(iter(gc.get_referents(iterator)), ())
-    return _are_plain(map(type, items))
-
-
-def _holders(iterator: Any) -> int:
-    """References to the list of a list's iterator, those of this look included."""
-    return max(map(sys.getrefcount, gc.get_referents(iterator)), default=0)
-
-
-def _lonely() -> int:
-    return _holders(iter([object()]))
-
-
-_LONELY = _lonely()

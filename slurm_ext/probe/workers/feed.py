@@ -6,7 +6,8 @@ import collections
 import itertools
 from typing import Any, Iterator
 
-from ..inspection.samplers import Drawing, batched_again
+from ..inspection.index_iterators import batched_again
+from ..inspection.samplers import Drawing
 
 
 class Feed:
