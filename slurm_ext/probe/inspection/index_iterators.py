@@ -1,4 +1,4 @@
-"""What an iterator of indices will still give: a list that stands, or batches of another size.
+"""Iterators of indices: lists that stand already, and batches of another size.
 
 A list is the iterator's own, or torch's BatchSampler makes batches of it, or a generator hands it
 on (handing_on.py). A BatchSampler reads its size all along, which the loop may change.
