@@ -114,13 +114,13 @@ def test_a_signal_reloads_or_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_history_writer_is_started_again_ever_more_slowly(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """From half a second to half a minute; at once after a good end, anew if it worked."""
+    """From half a second to ten; at once after a good end, anew if it worked."""
     made = HistoryWriterProcess(Path("/x.toml"))
     module = "slurm_ext.advisor.history_writer.writer"
     assert made._command == [sys.executable, "-P", "-m", module, "/x.toml"]
     assert HistoryWriterProcess(None)._command == [sys.executable, "-P", "-m", module]
     clock, waits = [0.0], list[float]()
-    lives = [("ended with status 1", 1.0)] * 9 + [("", 1.0), ("x", 31.0), ("x", 30.0)]
+    lives = [("ended with status 1", 1.0)] * 9 + [("", 1.0), ("x", 11.0), ("x", 10.0)]
 
     def lived() -> str:
         said, seconds = lives.pop(0)
@@ -135,7 +135,7 @@ def test_the_history_writer_is_started_again_ever_more_slowly(
     monkeypatch.setattr(made, "_stopping", SimpleNamespace(is_set=lambda: False, wait=wait))
     monkeypatch.setattr("slurm_ext.advisor.service.child_process.time.monotonic", lambda: clock[0])
     made.run()
-    assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0, 0, 0.5, 1.0]
+    assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0, 0, 0.5, 1.0]
     assert caplog.messages[0] == "the history writer ended with status 1 and is started again"
     assert caplog.messages[9] == "the history writer ended with status 0 and is started again"
     assert len(caplog.messages) == 11
