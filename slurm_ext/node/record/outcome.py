@@ -25,6 +25,7 @@ _ENDED = {
 }
 _REASONS = {"TimeLimit": "TIMEOUT", "OutOfMemory": "OUT_OF_MEMORY", "NodeDown": "NODE_FAIL"}
 _SIGTERM = 15
+_SIGHUP = 1  # what Slurm notes itself, on a job's other nodes too, where it lost one (22.05)
 _SIGKILL = 9  # Slurm ends so what outlasts SIGTERM, the kernel what needs too much, a job itself
 _OOM_STATUS = 125  # what Slurm notes as the signal of a step that ran out of memory
 _NO_STATUS = 126  # low bits of Slurm's NO_VAL: it found a job missing, this run of it or the last
@@ -78,7 +79,7 @@ def _from_status(status: int | None, facts: Mapping[str, Any] | None) -> str:
     signal = status & 0x7F
     if signal == _OOM_STATUS:
         return "OUT_OF_MEMORY"
-    if signal == _SIGKILL and facts is None:
+    if signal in (_SIGHUP, _SIGKILL) and facts is None:
         return "UNKNOWN"
     # Slurm gives a reason to what failed by itself, and none to what scancel ended: a shell whose
     # child got the signal first ends by an exit status of its own.

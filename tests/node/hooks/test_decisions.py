@@ -31,6 +31,7 @@ def _facts(**told: Any) -> dict[str, Any]:
         (0, _facts(reason="NonZeroExitCode", exit_code=15), "FAILED"),
         (15, None, "CANCELLED"),
         (9, None, "UNKNOWN"),  # scancel, the time limit, the kernel or the job itself
+        (1, None, "UNKNOWN"),  # a hangup, or what 22.05 tells nodes of a job that another one lost
         (0, _facts(reason="TimeLimit", exit_code=15), "TIMEOUT"),
         (0, _facts(restarts=1), "REQUEUED"),
         (9, _facts(reason="JobLaunchFailure", exit_code=9), "FAILED"),
