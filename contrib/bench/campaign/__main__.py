@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--state", type=Path, help="file to keep rows in, and go on from")
     parser.add_argument("--page", type=Path, help="file to write the table to")
     parser.add_argument("--page-only", action="store_true", help="write --page of --state's rows")
-    parser.add_argument("--logs", type=Path, help="folder for the logs of rows that missed")
+    parser.add_argument("--logs", type=Path, help="folder for all that a missed row has")
     parser.add_argument("--list", action="store_true", help="list the faults, measure nothing")
     run(parser, result, show)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from contrib.bench.campaign.cluster import cluster
+from contrib.bench.campaign.cluster import Cluster, cluster
 from contrib.bench.campaign.faults.fault import Fault
 from contrib.bench.campaign.measure import Counts, Measurement
 from contrib.bench.campaign.state import State
@@ -16,7 +16,7 @@ from contrib.bench.common.tree import commit
 
 
 def measured(fault: Fault, counts: Counts, state: State, logs: Path | None) -> None:
-    """Measure a fault on a cluster of its own and keep the row; a missed row's logs stay."""
+    """Measure a fault on a cluster of its own and keep the row; a missed row's evidence stays."""
     began_s, measured_at, load = time.monotonic(), commit(), os.getloadavg()[0]
     say = _progress(fault.name, began_s)
     with tempfile.TemporaryDirectory(prefix="dlq-campaign-") as name:
@@ -29,9 +29,18 @@ def measured(fault: Fault, counts: Counts, state: State, logs: Path | None) -> N
         ):
             row = Measurement(fault, running, counts, say).row()
             if logs is not None and not row.held:
-                shutil.copytree(running.slurm.path("log"), logs / fault.name, dirs_exist_ok=True)
+                _keep(running, logs / fault.name)
     state.keep(row, commit=measured_at, load=load, seconds=time.monotonic() - began_s)
     say(f"{'held' if row.held else 'MISSED'}: {row.harm}, recovery {row.recovery_s}")
+
+
+def _keep(running: Cluster, into: Path) -> None:
+    """The daemons' logs, the accounts and the history as they are."""
+    shutil.copytree(running.slurm.path("log"), into, dirs_exist_ok=True)
+    sacct = ["sacct", "-a", "-D", "-n", "-P", "-o", "JobID,State,ExitCode,Start,End,NodeList"]
+    (into / "sacct").write_text(running.slurm.run(sacct, check=False).stdout, encoding="utf-8")
+    for file in running.slurm.path("dlqueue").glob("history.db*"):
+        shutil.copy(file, into)
 
 
 def _progress(name: str, began_s: float) -> Callable[[str], None]:
