@@ -83,13 +83,16 @@ class Measurement:
     def _recovered(self, healed_s: float) -> float | None:
         """Seconds until advice is given again and nothing that has ended is without its record."""
         due: set[str] | None = None
+        late = "nothing"
         while (passed_s := time.monotonic() - healed_s) < RECOVER_S:
             self._batch.tend()
             with suppress(DlqueueError):
                 missing = set(self._missing())
                 due = missing if due is None else due & missing
                 if not due and advised(self._cluster):
+                    self._say(f"late was {late}")
                     return time.monotonic() - healed_s
+                late = f"{len(due)} records, one of {min(due)}" if due else "advice"
             time.sleep(min(1.0, 0.1 + passed_s / 20))
         return None
 

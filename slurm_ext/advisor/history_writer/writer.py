@@ -108,6 +108,10 @@ class HistoryWriter:
         self._tasks = self._make_tasks()
         return self._settings
 
+    def begin_anew(self) -> None:
+        """Forget what tasks know of the file before, and compare this one with Slurm at once."""
+        self._tasks = self._make_tasks()
+
     def stop(self) -> None:
         """Leave no child behind."""
         self._retrainer.stop()
@@ -154,6 +158,7 @@ def keep(settings: Settings, config: Path | None) -> None:
     try:
         while _serves(writer, settings, parent):
             log.warning("the history was replaced and is opened anew")
+            writer.begin_anew()
     finally:
         writer.stop()
         if receiver is not None:

@@ -268,6 +268,18 @@ def test_a_history_that_cannot_be_had_is_waited_for(
         writer._history(chosen, Parent(0))  # type: ignore[arg-type] # a stand-in
 
 
+def test_another_file_is_compared_with_slurm_at_once(tmp_path: Path) -> None:
+    """What was dealt with in the file before may be missing in a backup, whose rows count less."""
+    made = HistoryWriter(settings(tmp_path), None)
+    acts = {task.name: task.act for task in made._tasks}
+    for task in made._tasks:
+        task.due_s = float("inf")
+    made.begin_anew()
+    assert {task.due_s for task in made._tasks} == {0.0}
+    new = {task.name for task in made._tasks if task.act != acts[task.name]}
+    assert new == {"reconcile", "ends"}
+
+
 def test_the_writer_stops_all_that_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -276,10 +288,11 @@ def test_the_writer_stops_all_that_it_started(
     again = [True, False]
     receiver = SimpleNamespace(shutdown=lambda: calls.append("shutdown"))
     monkeypatch.setattr(writer, "start_receiver", lambda _: receiver)
+    monkeypatch.setattr(HistoryWriter, "begin_anew", lambda _: calls.append("begin anew"))
     monkeypatch.setattr(HistoryWriter, "stop", lambda _: calls.append("stop"))
     monkeypatch.setattr(writer, "_serves", lambda *_: again.pop(0))
     writer.keep(settings(tmp_path), None)
-    assert calls == ["stop", "shutdown"]
+    assert calls == ["begin anew", "stop", "shutdown"]
     assert caplog.messages == ["the history was replaced and is opened anew"]
 
 
