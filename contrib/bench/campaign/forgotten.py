@@ -1,8 +1,9 @@
-"""Corrects accounting's starts by slurmctld's log, where slurmctld is restarted or killed.
+"""Corrects accounting's starts by slurmctld's log.
 
 Measured on 22.05: a job that began, was requeued after six seconds and ran to its end, under a
-slurmctld that was stopped and started twice meanwhile, is one run in `sacct -D`. And one that a
-node refused to launch, as it still ended the run before, is one that failed there.
+slurmctld that was stopped and started twice meanwhile, is one run in `sacct -D`. So is one that
+began anew in the second in which Slurm gave up on its node. And one that a node refused to launch,
+as it still ended the run before, is one that failed there.
 """
 
 import re

@@ -105,14 +105,13 @@ class Measurement:
         return not records.lost(ran, rows) and not otherwise
 
     def _ran(self, rows: Sequence[Recorded]) -> list[Ran]:
-        """Starts by accounting, which forgets some while slurmctld is away."""
-        ran, log = accounting.ran(self._cluster.slurm), self._cluster.slurmctld_log()
-        return with_forgotten(ran, rows, log) if self._fault.no_slurm else ran
+        """Starts by accounting, and those that it has forgotten."""
+        ran = accounting.ran(self._cluster.slurm)
+        return with_forgotten(ran, rows, self._cluster.slurmctld_log())
 
     def _missing(self) -> list[str]:
-        return records.lost(
-            accounting.ran(self._cluster.slurm), records.recorded(self._cluster.slurm)
-        )
+        rows = records.recorded(self._cluster.slurm)
+        return records.lost(self._ran(rows), rows)
 
     def _settle(self) -> None:
         """Wait until every job has ended and is recorded, and then for what may come twice."""
