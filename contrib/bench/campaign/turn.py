@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from contrib.bench.campaign.cluster import Cluster, cluster
@@ -40,7 +41,8 @@ def _keep(running: Cluster, into: Path) -> None:
     sacct = ["sacct", "-a", "-D", "-n", "-P", "-o", "JobID,State,ExitCode,Start,End,NodeList"]
     (into / "sacct").write_text(running.slurm.run(sacct, check=False).stdout, encoding="utf-8")
     for file in running.slurm.path("dlqueue").glob("history.db*"):
-        shutil.copy(file, into)
+        with suppress(FileNotFoundError):  # SQLite removes its log meanwhile
+            shutil.copy(file, into)
 
 
 def _progress(name: str, began_s: float) -> Callable[[str], None]:
