@@ -50,7 +50,7 @@ class Row:
     aside_unexplained: int
     held_s: float
     held_in_period: int  # waits of a whole deadline within one breaker period
-    over_deadline: int  # calls that took longer than the deadline, waits for a core left out
+    over_deadline: int  # calls that took longer than the deadline, the machine's part left out
     sbatch_s: float
     recovery_s: float | None
     reasons: dict[str, int] = field(default_factory=dict)
@@ -116,7 +116,7 @@ def row_of(
         aside_unexplained=sum(not reason for reason in aside),
         held_s=max((hold.held_s for hold in called), default=0.0),
         held_in_period=most_within(called, least_s=NEAR * deadline_s, period_s=breaker_s),
-        over_deadline=sum(hold.held_s - hold.queued_s > deadline_s + SLACK_S for hold in called),
+        over_deadline=sum(hold.own_s > deadline_s + SLACK_S for hold in called),
         sbatch_s=max((one.seconds for one in submitted), default=0.0),
         recovery_s=recovery_s,
         reasons={reason: list(aside).count(reason) for reason in sorted(set(aside))},

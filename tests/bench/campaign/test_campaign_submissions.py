@@ -58,16 +58,20 @@ def test_a_crowd_submits_as_many_from_any_number_of_shells(
 
 def test_calls_of_the_plugin_are_read_from_slurmctlds_log() -> None:
     """Waits for a deadline are counted by period; a call beyond it misses, had it a core."""
-    calls = ((1, 400, 0), (2, 49_000, 0), (3, 50_500, 9), (40, 200_000, 9), (80, 150_000, 99_000))
+    calls = (
+        *((1, 400, 0, 0), (2, 49_000, 0, 0), (3, 50_500, 9, 0)),
+        *((40, 200_000, 9, 0), (80, 150_000, 99_000, 0), (120, 74_000, 0, 20_000)),
+    )
     log = "".join(
         f"[2026-01-01T00:{second // 60:02}:{second % 60:02}.000] lua: campaign: held {held_us} us, "
-        f"{queued_us} us of it without a core\n"
-        for second, held_us, queued_us in calls
+        f"{queued_us} us of it without a core, {stolen_us} us of it stolen\n"
+        for second, held_us, queued_us, stolen_us in calls
     )
-    assert [round(hold.held_s, 4) for hold in holds(log)] == [0.0004, 0.049, 0.0505, 0.2, 0.15]
+    assert [round(1e3 * one.held_s, 1) for one in holds(log)] == [0.4, 49, 50.5, 200, 150, 74]
     row = judged(submitted(), log=log)
     assert (row.held_s, row.held_in_period, row.over_deadline, row.held) == (0.2, 2, 1, False)
-    assert most_within([Hold(0.0, 1.0, 0.0), Hold(30.0, 1.0, 0.0)], least_s=1.0, period_s=30.0) == 1
+    far = [Hold(at, 1.0, 0.0, 0.0) for at in (0.0, 30.0)]
+    assert most_within(far, least_s=1.0, period_s=30.0) == 1
 
 
 def test_a_job_of_no_shape_of_its_kind_was_changed_wrongly() -> None:
