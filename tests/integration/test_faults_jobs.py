@@ -13,7 +13,6 @@ from unittest.mock import patch
 import pytest
 
 from slurm_ext.cli import main
-from slurm_ext.control.elastic.elastic_loop import APART_S
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
 from tests.whole import (
@@ -38,6 +37,7 @@ BAD = Path(__file__).parents[1] / "bad_input"
 SCRIPTS = sorted((BAD / "jobs").iterdir())
 SUMMARIES = sorted((BAD / "probe_summary").iterdir())
 SETTINGS = sorted((BAD / "settings").iterdir())
+QUIET_S = 4.0  # nothing has begun or ended for so long
 HOSTILE = [
     'it\'s "quoted" `twice` $(reboot)',
     "two\nlines\rand\ttabs",
@@ -206,7 +206,7 @@ def starts(slurm: Sandbox, job_id: int, restart: int) -> bool:
     if out.exists() and f"start {restart}\n" in out.read_text():
         return True
     if waits_its_time(slurm, job_id):
-        time.sleep(APART_S)
+        time.sleep(QUIET_S)
         # It may have begun since, and then takes no other time.
         slurm.run(["scontrol", "update", f"JobId={job_id}", "StartTime=now"], check=False)
     return False

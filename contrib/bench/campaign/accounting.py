@@ -12,6 +12,7 @@ _NOWHERE = ("", "None assigned")
 _NEVER = ("", "Unknown", "None")
 _SEPARATOR = "\x1f"
 _TAKEN = "Duplicate jobid"
+_IN_VAIN = "REQUEST_LAUNCH_PROLOG notification failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,23 +61,40 @@ def read(lines: Iterable[str]) -> list[Ran]:
     return found
 
 
-def drained(slurm: Sandbox, log: str, *, forgets: bool) -> list[str]:
-    """Nodes that Slurm took out of service by itself, with its reason."""
+def drained(slurm: Sandbox, log: str, *, forgets: bool, in_vain: Sequence[str]) -> list[str]:
+    """Nodes that Slurm took out of service because of us, with its reason."""
     words = ["sinfo", "-h", "-N", "-o", "%N %T %E"]
     nodes = sorted(set(slurm.run(words).stdout.splitlines()))
-    return drained_lines(nodes, log.splitlines(), forgets=forgets)
+    return drained_lines(nodes, log.splitlines(), forgets=forgets, in_vain=in_vain)
 
 
-def drained_lines(nodes: Sequence[str], log: Sequence[str], *, forgets: bool) -> list[str]:
-    """Lines of `sinfo` and of slurmctld's log.
+def waited_in_vain(slurm: Sandbox) -> list[str]:
+    """Nodes whose slurmd waited for a prolog's request that it had thrown away, and was drained.
 
-    A slurmctld that `forgets` gives a job's number again, and drains the node that knows the job.
+    22.05 does so to a requeued job if any other began or ended on the node within the two seconds
+    before (slurm_ext/slurm/requeued.py). No program of a prolog is started, ours neither.
+    """
+    return [name for name in slurm.status()["nodes"] if _IN_VAIN in slurm.log(name)]
+
+
+def drained_lines(
+    nodes: Sequence[str], log: Sequence[str], *, forgets: bool, in_vain: Sequence[str] = ()
+) -> list[str]:
+    """Lines of `sinfo` and of slurmctld's log, without what Slurm does by itself.
+
+    A slurmctld that `forgets` gives a job's number again, and drains the node that knows the job;
+    a slurmd that waited `in_vain` names the prolog.
     """
     own = [line.split(" ", 1)[0] for line in nodes if forgets and line.endswith(_TAKEN)]
     own += [node for line in log if forgets for node in _taken_nodes(line)]
     lines = [line for line in nodes if "drain" in line.split(" ", 1)[1]]
     lines += [line for line in log if _drains(line)]
-    return [line for line in lines if not any(node in line.split() for node in own)]
+    lines = [line for line in lines if not (set(own) & _words(line))]
+    return [line for line in lines if "Epilog" in line or not (set(in_vain) & _words(line))]
+
+
+def _words(line: str) -> set[str]:
+    return set(line.replace(",", " ").split())
 
 
 def _taken_nodes(line: str) -> Sequence[str]:

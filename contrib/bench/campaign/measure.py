@@ -137,7 +137,7 @@ class Measurement:
 
     def _judged(self, shapes: Shapes, log_before: int, recovery_s: float | None) -> Row:
         slurm, log = self._cluster.slurm, self._cluster.slurmctld_log()
-        rows = records.recorded(slurm)
+        rows, in_vain = records.recorded(slurm), accounting.waited_in_vain(slurm)
         everything = [*self._load.submitted, *self._batch.submitted]
         return row_of(
             self._fault.name,
@@ -147,7 +147,8 @@ class Measurement:
             rows=rows,
             decided_twice=records.decided_twice(slurm),
             aside=records.set_aside(slurm),
-            drained=accounting.drained(slurm, log, forgets=self._fault.no_slurm),
+            drained=accounting.drained(slurm, log, forgets=self._fault.no_slurm, in_vain=in_vain),
+            in_vain=in_vain,
             changed=shapes.wrong(everything, self._load.seen, given_again(everything)),
             log=log[log_before:],
             deadline_s=slurm.settings.get("advisor.deadline_ms", 50) / 1000,

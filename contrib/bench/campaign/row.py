@@ -55,6 +55,7 @@ class Row:
     recovery_s: float | None
     reasons: dict[str, int] = field(default_factory=dict)
     running: int = 0  # runs that were not over when the measurement was
+    in_vain: list[str] = field(default_factory=list)  # nodes that slurmd's own flaw drained
 
     @property
     def harm(self) -> dict[str, int]:
@@ -85,6 +86,7 @@ def row_of(
     decided_twice: Iterable[int],
     aside: Sequence[str],
     drained: Sequence[str],
+    in_vain: Sequence[str] = (),
     changed: Sequence[str],
     log: str,
     deadline_s: float,
@@ -104,6 +106,7 @@ def row_of(
         refused=len(failed) - len(ours),
         rejected=[f"{one.kind} of {one.user}: {one.said.strip()[-200:]}" for one in ours],
         drained=list(drained),
+        in_vain=list(in_vain),
         changed=list(changed),
         runs=sum(run.over for run in ran),
         running=sum(not run.over for run in ran),

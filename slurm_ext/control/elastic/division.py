@@ -19,12 +19,14 @@ def division_of(
     reports: Mapping[str, GoodputReport | None],
     wanted: Mapping[str, int],
     settings: Settings,
+    wait_s: float = 0.0,
 ) -> dict[str, int]:
     """The policy's own: what a replay of this state would decide (elastic_optimiser.py).
 
     `wanted`: the sizes of jobs that were requeued and wait for them, which they keep. A running job
-    is never stopped for others: it keeps what it has if nothing is left for it. No user has more
-    than an equal share of what others want, or than limits leave him.
+    is never stopped for others: it keeps what it has if nothing is left for it. A stop costs
+    `elastic.restart_s` and `wait_s`. No user has more than an equal share of what others want, or
+    than limits leave him.
     """
     able = _sizes(pool, settings)
     sizes = tuple(sorted({*able, *(resizable.gpus for resizable in pool.jobs)}))
@@ -36,7 +38,7 @@ def division_of(
             for resizable in jobs
         ]
         shares = _shares(pool, jobs, wanted)
-        divide = _divider(pool, sizes, settings)
+        divide = _divider(pool, sizes, settings, wait_s)
         division = divided_among_users(divide, wishes, max(gpus, 0), sizes, shares)
         stay = [
             resizable for resizable in jobs if resizable.runs and resizable.name not in division
@@ -48,10 +50,10 @@ def division_of(
 
 
 def _divider(
-    pool: ElasticPool, sizes: tuple[int, ...], settings: Settings
+    pool: ElasticPool, sizes: tuple[int, ...], settings: Settings, wait_s: float
 ) -> Callable[[Sequence[Utility], int], dict[str, int]]:
     by = str(settings["elastic.optimiser"])
-    terms = DivisionTerms(restart_s=settings["elastic.restart_s"], gpus_a_job=0.0)
+    terms = DivisionTerms(restart_s=settings["elastic.restart_s"] + wait_s, gpus_a_job=0.0)
 
     def divide(some: Sequence[Utility], count: int) -> dict[str, int]:
         budget = GpuBudget(gpus=count, per_node=pool.per_node)

@@ -2,8 +2,8 @@
 
 A waiting job requests another size. A running one is requeued: Slurm sends SIGTERM, the job writes
 its checkpoint within KillWait and waits again, which Slurm makes two minutes long. In the next look
-it gets its new size and may start at once. It is never held: if dlqueue dies in between, the job
-starts by itself as it was.
+it gets its new size and starts at once, where its slurmd can do that (slurm/requeued.py). It is
+never held: if dlqueue dies in between, the job starts by itself as it was.
 """
 
 import logging
@@ -30,8 +30,8 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm.client import SlurmClient
 from slurm_ext.slurm.records import JobInfo, ResizeRequest
+from slurm_ext.slurm.requeued import requeued_wait_s
 
-APART_S = 4.0  # between two starts: 4 s apart all had their prolog, within 2 s some had none
 log = logging.getLogger("dlqueue.elastic")
 
 
@@ -42,7 +42,7 @@ class Resize(PlannedAction):
     shape: ResizeRequest
     asked: RequestedSize
     restarts: bool  # it runs
-    starts: bool = False  # it was requeued by us, and may start as soon as it has its size
+    starts: bool = False  # it was requeued by us, and starts with its size
 
 
 class ElasticLoop:
@@ -58,12 +58,13 @@ class ElasticLoop:
         self._changed_s: dict[str, float] = dict(kept.get("changed_s", {}))
         self._limits = ElasticLimits(client, set(kept.get("limited", ())))
         self._now_s = 0.0
-        self._started_s = float("-inf")  # when a requeued job was started last
+        self._wait_s = 0.0  # of a requeued job, until it starts by itself; 0: we start it
         self._seen: dict[str, Any] = {}
 
     def plan(self, now_s: float) -> Sequence[PlannedAction]:
         """Plan the resizes. Raises SlurmError."""
         self._now_s = now_s
+        self._wait_s = requeued_wait_s(self._client.config())
         jobs = self._client.jobs()
         self._forget({str(job.job_id) for job in jobs if not job.ended})
         for job in jobs:
@@ -79,7 +80,7 @@ class ElasticLoop:
             reports = {resizable.name: report_of(resizable.info) for resizable in pool.jobs}
             left_alone |= {job: why for job, (_, why) in reports.items() if why}
             measured = {job: report for job, (report, _) in reports.items()}
-            sizes = division_of(pool, measured, self._wanted, self._settings)
+            sizes = division_of(pool, measured, self._wanted, self._settings, self._wait_s)
             statuses.append(pool_json(pool, sizes))
             planned += self._resizes(pool, sizes)
         self._seen = {"pools": statuses, "left_alone": left_alone}
@@ -119,10 +120,12 @@ class ElasticLoop:
         return sorted(planned, key=lambda action: action.after["gpus"] - action.before["gpus"])
 
     def _started(self, resizable: Resizable, gpus: int, pool: ElasticPool) -> Resize:
-        """Resize and start a job that waits because we requeued it."""
+        """Resize a job that waits because we requeued it, and start it where slurmd can that."""
         why = "its checkpoint is written: it goes on at its new size"
+        if self._wait_s:
+            why += f", {self._wait_s:.0f} s after its end: this release drains nodes by less"
         resize = self._planned(resizable, gpus, pool, why)
-        done = f"{resizable.gpus}->{gpus} GPUs, start"
+        done = f"{resizable.gpus}->{gpus} GPUs{'' if self._wait_s else ', start'}"
         return replace(resize, done=done, restarts=False, starts=True)
 
     def _planned(self, resizable: Resizable, gpus: int, pool: ElasticPool, why: str) -> Resize:
@@ -159,8 +162,9 @@ class ElasticLoop:
             return DONE
         if planned.before["gpus"] != planned.after["gpus"]:
             self._client.resize(job_id, planned.shape)
+        if planned.starts and not self._wait_s:
+            self._client.delay([job_id], 0)
         if planned.starts:
-            self._start(job_id)
             self._wanted.pop(name, None)
         self._changed_s[name] = self._now_s
         if self._asked[name]["gpus"] == planned.after["gpus"]:
@@ -168,22 +172,12 @@ class ElasticLoop:
         self._keep()
         return DONE
 
-    def _start(self, job_id: int) -> None:
-        """Have one requeued job start at once; others near it wait for Slurm's two minutes.
-
-        slurmd 22.05 keeps a requeued job's old credential for two minutes, and looks for what to
-        drop only once in two seconds. If any job began or ended on it since, the next start has no
-        prolog, or waits for one in vain and the node is drained.
-        """
-        if self._now_s - self._started_s > APART_S:
-            self._client.delay([job_id], 0)
-            self._started_s = self._now_s
-
     def undo(self, now_s: float) -> Sequence[PlannedAction]:
         """Jobs that wait ask for what they asked, and may start; who runs goes on. SlurmError."""
         self._now_s = now_s
         if not self._asked and not self._wanted:
             return ()
+        self._wait_s = requeued_wait_s(self._client.config())
         jobs = self._client.jobs()
         ours = [int(job) for job in self._wanted]
         pools, _ = self._look(jobs, ours)

@@ -75,3 +75,16 @@ def test_slurms_own_drain_is_not_ours() -> None:
     log = ["[t] drain_nodes: node n1 state set to DRAIN", "[t] n2: Epilog error"]
     assert accounting.drained_lines(nodes, log, forgets=True) == [nodes[1], log[1]]
     assert accounting.drained_lines(nodes, log, forgets=False) == [*nodes[:2], *log]
+
+
+def test_a_drain_by_a_prolog_that_slurmd_threw_away_is_not_ours() -> None:
+    """That of another node is, and so is an epilog's of the same one."""
+    nodes = ["n1 drained Prolog error", "n2 drained Prolog error", "n11 idle none"]
+    log = [
+        "[t] error: validate_node_specs: Prolog or job env setup failure on node n1, draining the",
+        "[t] drain_nodes: node n1 state set to DRAIN",
+        "[t] n1: Epilog error",
+        "[t] drain_nodes: node n11 state set to DRAIN",
+    ]
+    told = accounting.drained_lines(nodes, log, forgets=False, in_vain=["n1"])
+    assert told == [nodes[1], *log[2:]]

@@ -71,7 +71,8 @@ def loop_of(
         NodeInfo(name=f"n{n}", cpus=16, mem_mib=1, gres={"gpu": 4}, state="IDLE", partitions=("p",))
         for n in range(nodes)
     )
-    client = MemoryClient(known_jobs=jobs, known_nodes=known, obeys=True)
+    safe = {"SLURM_VERSION": "24.11.5"}
+    client = MemoryClient(known_jobs=jobs, known_nodes=known, known_config=safe, obeys=True)
     values = {f"elastic.{key}": value for key, value in settings.items()}
     values["paths.state_dir"] = str(folder)
     return ElasticLoop(Settings(values=values), client, state_of(folder)), client

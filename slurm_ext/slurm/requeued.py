@@ -1,0 +1,23 @@
+"""How long a requeued job has to wait before it may start again. Pure.
+
+slurmctld has it wait for cred_expire (slurm.conf, AuthInfo) and a second, because slurmd keeps the
+credential of its last start so long. A later slurmd drops that one where a newer one comes, so that
+`scontrol update StartTime=now` is safe. An older one looks for what to drop once in two seconds: if
+any job began or ended on the node meanwhile, the start has no prolog, or waits for one in vain and
+Slurm drains the node. Read in the sources of 22.05.8 and 24.11.5, and seen on the former.
+"""
+
+import re
+from collections.abc import Mapping
+
+_DROPS_IT = (24, 11)  # the oldest release that was seen to
+_EXPIRE_S = 120
+
+
+def requeued_wait_s(config: Mapping[str, str]) -> float:
+    """Seconds by slurmctld's `config`; 0 where a requeued job may be told to start at once."""
+    release = re.match(r"(\d+)\.(\d+)", config.get("SLURM_VERSION", ""))
+    if release and (int(release[1]), int(release[2])) >= _DROPS_IT:
+        return 0.0
+    expire = re.search(r"\bcred_expire=(\d+)", config.get("AuthInfo", ""))
+    return 1.0 + (int(expire[1]) if expire else _EXPIRE_S)
