@@ -1,4 +1,4 @@
-"""How long a requeued job has to wait before it may start again. Pure.
+"""The wait of a requeued job before it may start again. Pure.
 
 slurmctld has it wait for cred_expire (slurm.conf, AuthInfo) and a second, because slurmd keeps the
 credential of its last start so long. A later slurmd drops that one where a newer one comes, so that
@@ -15,7 +15,7 @@ _EXPIRE_S = 120
 
 
 def requeued_wait_s(config: Mapping[str, str]) -> float:
-    """Seconds by slurmctld's `config`; 0 where a requeued job may be told to start at once."""
+    """Return its seconds by slurmctld's `config`; 0 if none is needed."""
     release = re.match(r"(\d+)\.(\d+)", config.get("SLURM_VERSION", ""))
     if release and (int(release[1]), int(release[2])) >= _DROPS_IT:
         return 0.0

@@ -62,7 +62,7 @@ class Hold:
 
     @property
     def own_s(self) -> float:
-        """What is left when the machine's part is taken off."""
+        """Seconds without the machine's part of them."""
         return self.held_s - self.queued_s - self.stolen_s
 
 
