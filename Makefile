@@ -37,12 +37,15 @@ test-long: .venv/ready-for-test
 RELEASES = trixie sid
 matrix: TESTS = tests/slurm/test_client_contract.py tests/integration/test_hooks.py tests/integration/test_pairing.py \
 	tests/integration/test_submit_edits.py tests/integration/test_loop.py tests/integration/test_install_joined.py
-matrix-full: TESTS = -m slurm
-matrix matrix-full: .venv/ready-for-test
+matrix: .venv/ready-for-test
 	for release in $(RELEASES); do \
 		contrib/packaging/other_slurm.sh $$release build/slurm/$$release \
 			.venv/bin/python -m pytest -q $(TESTS) || exit 1; \
 	done
+
+# All of them, under this machine's Slurm as well, and the table of contrib/bench/matrix.md; it goes on where it stopped.
+matrix-full: .venv/ready-for-test
+	.venv/bin/python -m contrib.bench.matrix --state build/slurm/reports --page contrib/bench/matrix.md
 
 # A smaller part, as CI runs it after the tests: all releases at the same time, as their tests mostly wait, for fifteen
 # minutes at most, and a line where one cannot be measured.
