@@ -1,4 +1,4 @@
-"""What became of each test of one release, by pytest's own report."""
+"""The outcome of each test under one release, by pytest's own report."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
