@@ -112,21 +112,23 @@ class ElasticLoop:
         for resizable in pool.jobs:
             name = resizable.name
             if name in self._wanted and not resizable.runs:
-                planned.append(self._started(resizable, self._wanted[name], pool))
+                planned += self._started(resizable, self._wanted[name], pool)
             elif name in sizes and sizes[name] != resizable.gpus and self._is_rested(name):
                 planned.append(
                     self._planned(resizable, sizes[name], pool, _why(resizable, sizes[name]))
                 )
         return sorted(planned, key=lambda action: action.after["gpus"] - action.before["gpus"])
 
-    def _started(self, resizable: Resizable, gpus: int, pool: ElasticPool) -> Resize:
+    def _started(self, resizable: Resizable, gpus: int, pool: ElasticPool) -> list[Resize]:
         """Resize a job that waits because we requeued it, and start it where slurmd can that."""
+        if self._wait_s and resizable.gpus == gpus:
+            return []
         why = "its checkpoint is written: it goes on at its new size"
         if self._wait_s:
             why += f", {self._wait_s:.0f} s after its end: this release drains nodes by less"
         resize = self._planned(resizable, gpus, pool, why)
         done = f"{resizable.gpus}->{gpus} GPUs{'' if self._wait_s else ', start'}"
-        return replace(resize, done=done, restarts=False, starts=True)
+        return [replace(resize, done=done, restarts=False, starts=True)]
 
     def _planned(self, resizable: Resizable, gpus: int, pool: ElasticPool, why: str) -> Resize:
         request = self._asked.get(resizable.name) or requested_size(resizable.info)
@@ -162,9 +164,10 @@ class ElasticLoop:
             return DONE
         if planned.before["gpus"] != planned.after["gpus"]:
             self._client.resize(job_id, planned.shape)
-        if planned.starts and not self._wait_s:
+        if planned.starts and self._wait_s:
+            self._wanted[name] = int(planned.after["gpus"])  # nobody else's until it runs
+        elif planned.starts:
             self._client.delay([job_id], 0)
-        if planned.starts:
             self._wanted.pop(name, None)
         self._changed_s[name] = self._now_s
         if self._asked[name]["gpus"] == planned.after["gpus"]:
@@ -189,7 +192,7 @@ class ElasticLoop:
                 if resizable.runs:
                     continue
                 if name in self._wanted:
-                    planned.append(self._started(resizable, gpus, pool))
+                    planned += self._started(resizable, gpus, pool)
                 elif gpus != resizable.gpus:
                     planned.append(
                         self._planned(resizable, gpus, pool, "sizes are its user's again")

@@ -178,6 +178,23 @@ def test_requeued_jobs_start_at_once_where_slurmd_can_that(
     assert cluster.round(1e6 + 10) == []
 
 
+def test_gpus_of_a_job_that_slurm_lets_wait_are_its_own(tmp_path: Path) -> None:
+    """In the two minutes nobody grows into what it was stopped for; undoing leaves it waiting."""
+    cluster = Cluster(tmp_path, running(1, 2, tmp_path))
+    cluster.client.known_config = {"SLURM_VERSION": "22.05.8"}
+    assert cluster.round() == ["1: requeue 2->8 GPUs"]
+    cluster.now(1, state="PENDING", reason="BeginTime")
+    assert cluster.round(1e6 + 5) == ["1: 2->8 GPUs"]
+    cluster.client.known_jobs += (running(2, 1, tmp_path),)
+    assert cluster.round(1e6 + 1000) == []
+    cluster.loop = cluster.anew()
+    (undone,) = cluster.loop.undo(1e6 + 1010)
+    assert (undone.done, cluster.loop.apply(undone)) == ("8->2 GPUs", DONE)
+    assert not cluster.loop.undo(1e6 + 1020)
+    cluster.now(1, state="RUNNING", reason="None")
+    assert "2: requeue 1->4 GPUs" in cluster.round(1e6 + 2000)
+
+
 def test_a_running_job_keeps_its_size_for_a_while(tmp_path: Path) -> None:
     """elastic.least_s after its last change, whatever comes."""
     cluster = Cluster(tmp_path, running(1, 2, tmp_path), least_s=600.0)
