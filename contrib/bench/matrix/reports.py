@@ -10,12 +10,13 @@ from slurm_ext.core.errors import InputError
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 OUTCOMES = (FAILED, PASSED, SKIPPED)
+_FOLDER = f"{Path(__file__).resolve().parents[3]}/"
 _SAID = {"failure": FAILED, "error": FAILED, "skipped": SKIPPED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One test; `why` is the first line of a failure's or a skip's message."""
+    """One test; `why` is the first line of a failure's or a skip's message, without our folder."""
 
     file: str
     name: str
@@ -60,5 +61,5 @@ def _cases(suites: ET.Element) -> Iterator[Case]:
             file=element.get("classname", "").replace(".", "/") + ".py",
             name=element.get("name", ""),
             outcome=PASSED if said is None else _SAID[said.tag],
-            why=lines[0].strip() if lines else "",
+            why=lines[0].strip().replace(_FOLDER, "") if lines else "",
         )
