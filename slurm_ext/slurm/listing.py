@@ -149,7 +149,7 @@ def _rows(text: str, first: str) -> Iterator[dict[str, str]]:
 FAR_S = 365 * 86400  # longer than any queue: Slurm's infinity in minutes
 
 
-_STARTS = re.compile(r"Job \d+ to start at (\S{1,20}) using")
+_STARTS = re.compile(r"Job \d+ to start at (\S{1,20})(?: a)? using")  # 26.05 has the " a"
 
 
 _ERRORS = re.compile(

@@ -34,6 +34,12 @@ def test_the_start_is_read_in_seconds() -> None:
     assert read_start(SAID.format(NOW_S + 60), NOW_S) == StartEstimate(start_s=NOW_S + 60)
 
 
+def test_the_start_is_read_as_each_release_writes_it() -> None:
+    """26.05 has a word too many."""
+    said = SAID.format(f"{NOW_S + 60} a")
+    assert read_start(said, NOW_S) == StartEstimate(start_s=NOW_S + 60)
+
+
 def test_a_heterogeneous_job_starts_with_its_last_part() -> None:
     """Each part has a line of its own."""
     both = SAID.format(NOW_S + 60) + SAID.format(NOW_S + 90)
