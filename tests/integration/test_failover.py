@@ -44,8 +44,10 @@ class Jobs:
         except SlurmError as error:
             if "Socket timed out" not in str(error):
                 raise
-            known = self.slurm.run(["squeue", "-h", "-tall", "-n", name, "-o%A"]).stdout.split()
-            if not known:
+            ask = ["squeue", "-h", "-tall", "-n", name, "-o%A"]
+            answers = lambda: self.slurm.run(ask, check=False).returncode == 0  # noqa: E731
+            until(answers, "no slurmctld answers", 200)
+            if not (known := self.slurm.run(ask).stdout.split()):
                 return False
             job_id = int(known[0])
         self.ids.append(job_id)

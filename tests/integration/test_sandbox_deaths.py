@@ -25,8 +25,8 @@ from tests.whole import until
 
 pytestmark = pytest.mark.slurm
 MakeSandbox = Callable[..., Sandbox]
-ANYBODY = pwd.getpwnam("games").pw_uid  # Slurm 26.05 takes no user "nobody"
-OTHER_USER = ("setpriv", f"--reuid={ANYBODY}", f"--regid={ANYBODY}", "--clear-groups")
+GAMES = pwd.getpwnam("games")  # Slurm 26.05 takes no user "nobody"
+OTHER_USER = ("setpriv", f"--reuid={GAMES.pw_uid}", f"--regid={GAMES.pw_gid}", "--clear-groups")
 
 OWNER = """
 import sys, time
@@ -173,7 +173,7 @@ def test_an_ordinary_user_has_a_slurm_too(short_folder: Path) -> None:
     argv = [*user, usable[0], "-c", ROOTLESS, str(short_folder / "s")]
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(library), "HOME": "/"}
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
-    assert done.stdout == f"COMPLETED uid={ANYBODY} gpu=0\n", done.stderr
+    assert done.stdout == f"COMPLETED uid={GAMES.pw_uid} gpu=0\n", done.stderr
 
 
 ROOTLESS = """
