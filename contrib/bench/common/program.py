@@ -9,7 +9,9 @@ def main() -> None:
 import argparse
 import json
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,17 @@ def folders(parser: argparse.ArgumentParser, *, train: str, test: str) -> None:
     """Add the options of the folder to learn from and the folder to score on."""
     parser.add_argument("--train", type=Path, required=True, help=train)
     parser.add_argument("--test", type=Path, required=True, help=test)
+
+
+@contextmanager
+def kept_folder(state: Path | None) -> Iterator[Path]:
+    """Make the folder of --state, which the next start goes on from; else one for this start."""
+    if state is not None:
+        state.mkdir(parents=True, exist_ok=True)
+        yield state.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="dlqueue-bench-") as folder:
+        yield Path(folder)
 
 
 def run(

@@ -7,12 +7,9 @@
 
 import argparse
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from contrib.bench.common.program import Result, at_most, options, run
+from contrib.bench.common.program import Result, at_most, kept_folder, options, run
 from contrib.bench.matrix.page import page
 from contrib.bench.matrix.reports import FAILED
 from contrib.bench.matrix.runs import HERE, ROOT, ROOTS, release_of
@@ -32,7 +29,7 @@ def result(args: argparse.Namespace) -> Result:
         raise UsageError(f"--workers {args.workers}: 1 to 64 are wanted")
     (ROOT / ROOTS).mkdir(parents=True, exist_ok=True)
     tests = QUICK if args.quick else TESTS
-    with _folder(args.state) as folder:
+    with kept_folder(args.state) as folder:
         releases = [release_of(one, folder, tests, args.workers) for one in args.releases]
     if args.page is not None:
         args.page.write_text(page(releases))
@@ -44,16 +41,6 @@ def result(args: argparse.Namespace) -> Result:
         at_most(f"tests that fail under {one.version}", 0, one.counts()[FAILED]) for one in releases
     ]
     return {"bench": "matrix", "figures": figures, "wanted": wanted}
-
-
-@contextmanager
-def _folder(state: Path | None) -> Iterator[Path]:
-    if state is not None:
-        state.mkdir(parents=True, exist_ok=True)
-        yield state.resolve()
-        return
-    with tempfile.TemporaryDirectory(prefix="dlqueue-bench-") as folder:
-        yield Path(folder)
 
 
 def main() -> None:

@@ -12,13 +12,10 @@ with a plot beside it. There is no Slurm: what squeue would say is not part of i
 
 import argparse
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from contrib.bench.common.program import Result, at_least, at_most, options, row, run
+from contrib.bench.common.program import Result, at_least, at_most, kept_folder, options, row, run
 from contrib.bench.common.tree import commit
 from contrib.bench.soak.looks import soaked
 from contrib.bench.soak.page import write_page
@@ -37,7 +34,7 @@ def result(args: argparse.Namespace) -> Result:
     if not 0 < args.every <= 3600:
         raise UsageError(f"--every {args.every:g}: more than 0 and at most 3600 are wanted")
     load = round(os.getloadavg()[0], 1)
-    with _folder(args.state) as folder:
+    with kept_folder(args.state) as folder:
         rows = soaked(folder, 3600 * hours, args.every, say=not args.json)
     if not rows:
         raise UsageError(f"--hours {hours:g}: too short for a row, every {args.every:g} s")
@@ -52,16 +49,6 @@ def result(args: argparse.Namespace) -> Result:
     wanted.append(row("figures with too few rows", [], unknown, met=not unknown))
     wanted.append(at_least("records", WANTED, rows[-1]["records"]))
     return {"bench": "soak", "figures": {**figures, "growing": growing}, "wanted": wanted}
-
-
-@contextmanager
-def _folder(state: Path | None) -> Iterator[Path]:
-    if state is not None:
-        state.mkdir(parents=True, exist_ok=True)
-        yield state.resolve()
-        return
-    with tempfile.TemporaryDirectory(prefix="dlqueue-bench-") as folder:
-        yield Path(folder)
 
 
 def main() -> None:
