@@ -110,6 +110,7 @@ def _node(row: Mapping[str, str]) -> NodeInfo:
         state=row["State"].rstrip("*~#!%$@^-"),
         partitions=tuple(row["Partitions"].split(",")) if "Partitions" in row else (),
         features=tuple(filter(None, _value(row, "ActiveFeatures").split(","))),
+        release=_value(row, "Version"),
     )
 
 

@@ -151,6 +151,7 @@ class NodeInfo:
     state: str = "UNKNOWN"
     partitions: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    release: str = ""  # of its slurmd; none until it has registered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,7 +110,7 @@ def test_a_running_training_grows_and_its_loss_goes_on(slurm: Sandbox, tmp_path:
     done = [(move.done, move.outcome) for move in moves(tmp_path)]
     assert ("requeue 1->2 GPUs", "done") in done
     client = CommandClient(slurm_conf=str(slurm.layout.slurm_conf))
-    start = ", start" if requeued_wait_s(client.config()) == 0 else ""
+    start = ", start" if requeued_wait_s(client.config(), client.nodes()) == 0 else ""
     assert (f"1->2 GPUs{start}", "done") in done
 
 

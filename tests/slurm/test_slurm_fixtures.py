@@ -1,6 +1,7 @@
 """What real Slurm releases printed becomes the right records (contrib/fixtures captures it)."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,8 @@ def test_nodes_have_cpus_memory_and_gres(release: str) -> None:
     """What a node has is read with its state and partitions."""
     first, second = read_nodes((DATA / release / "nodes.txt").read_text())
     gres = {"gpu": 2, "mps": 200}
-    assert first == NodeInfo(
+    assert first.release.startswith(release)
+    assert replace(first, release="") == NodeInfo(
         name="n1", cpus=4, mem_mib=8192, gres=gres, state="MIXED", partitions=("main", "small")
     )
     assert (second.state, second.partitions) == ("IDLE", ("main",))

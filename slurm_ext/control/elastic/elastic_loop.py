@@ -64,7 +64,7 @@ class ElasticLoop:
     def plan(self, now_s: float) -> Sequence[PlannedAction]:
         """Plan the resizes. Raises SlurmError."""
         self._now_s = now_s
-        self._wait_s = requeued_wait_s(self._client.config())
+        self._wait_s = requeued_wait_s(self._client.config(), self._client.nodes())
         jobs = self._client.jobs()
         self._forget({str(job.job_id) for job in jobs if not job.ended})
         for job in jobs:
@@ -125,7 +125,7 @@ class ElasticLoop:
             return []
         why = "its checkpoint is written: it goes on at its new size"
         if self._wait_s:
-            why += f", {self._wait_s:.0f} s after its end: this release drains nodes by less"
+            why += f", {self._wait_s:.0f} s after its end: slurmd drains nodes by less"
         resize = self._planned(resizable, gpus, pool, why)
         done = f"{resizable.gpus}->{gpus} GPUs{'' if self._wait_s else ', start'}"
         return [replace(resize, done=done, restarts=False, starts=True)]
@@ -180,7 +180,7 @@ class ElasticLoop:
         self._now_s = now_s
         if not self._asked and not self._wanted:
             return ()
-        self._wait_s = requeued_wait_s(self._client.config())
+        self._wait_s = requeued_wait_s(self._client.config(), self._client.nodes())
         jobs = self._client.jobs()
         ours = [int(job) for job in self._wanted]
         pools, _ = self._look(jobs, ours)
