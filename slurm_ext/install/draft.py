@@ -23,6 +23,17 @@ class DraftFile:
     then: FileContent | None
 
 
+def site_settings(place: InstallRoot, own: str, read: Read) -> Settings:
+    """Join the text of dlqueue.toml and the files of dlqueue.d. Raises SettingsError."""
+    path = place.etc / "dlqueue.toml"
+    folder = path.with_suffix(".d")
+    parts = [parse(own, str(path))]
+    for file in (folder / file.name for file in drop_ins(place.real(folder))):
+        content = read(file)
+        parts.append(parse(content.text if content else "", str(file)))
+    return joined(str(path), parts)
+
+
 class Draft:
     """All files of a plan; `read` reads them as they are, `kept` is an earlier installation."""
 
@@ -62,27 +73,27 @@ class Draft:
     def settings(self) -> Settings:
         """Settings of dlqueue.toml as it is or will be, and of dlqueue.d. Raises SettingsError."""
         path = self.place.etc / "dlqueue.toml"
-        parts = [parse(self.text(path, "given") or "", str(path))]
-        folder = path.with_suffix(".d")
-        more = [folder / file.name for file in drop_ins(self.place.real(folder))]
-        parts += [parse(self.current_text(file) or "", str(file)) for file in more]
-        return joined(str(path), parts)
+        return site_settings(self.place, self.text(path, "given") or "", self._read)
 
     # -- slurm.conf ---------------------------------------------------------------------------
 
     def conf_texts(self) -> Iterator[tuple[Path, str]]:
-        """Yield slurm.conf and its includes. Raises InputError if there is no slurm.conf."""
+        """Yield slurm.conf and its includes. Raises InputError if one of them is not there."""
         paths, read = [self.place.slurm_conf], set()
+        first = self.text(paths[0], "conf") or ""
+        cluster = next((found.value for found in slurm_conf.conf_values(first, "ClusterName")), "")
         while paths:
             path = paths.pop(0)
+            if path in read:
+                continue
+            read.add(path)
             text = self.text(path, "conf")
             if text is None and path == self.place.slurm_conf:
                 raise InputError(str(path), "does not exist; name it with --slurm-conf")
-            if text is None or path in read:
-                continue
-            read.add(path)
+            if text is None:
+                raise InputError(str(path), "is included by slurm.conf and does not exist")
             yield path, text
-            named = [name for name in slurm_conf.included(text) if "%" not in name]
+            named = [name.replace("%c", cluster.lower()) for name in slurm_conf.included(text)]
             paths += [self.place.slurm_conf.parent / name for name in named]
 
     def conf_value(self, key: str) -> tuple[Path, ConfValue] | None:

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 
+from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.install import slurm_conf
 from slurm_ext.install.backups import MOST_KNOWN, InstalledFile, InstallRecord, Kind
 from slurm_ext.install.draft import Draft, Read
 from slurm_ext.install.site_files import FileContent, InstallRoot
-from slurm_ext.install.steps import STEPS
+from slurm_ext.install.steps import HOOKS, STEPS
 
 _TURN = {"own": 0, "given": 0, "lua": 1, "conf": 2}  # a file is made before another names it
 _LAST = 3  # a file is removed after all that named it
@@ -85,6 +87,7 @@ def make_plan(
     for path in kept.files:
         if path not in draft.files:
             draft.restore(path)
+    _none_is_named(draft, place, hold)
     changes = [
         FileChange(path, file.kind, now := read(path), _held(file.then, now, path, hold), file.base)
         for path, file in draft.files.items()
@@ -98,6 +101,23 @@ def make_plan(
         links=draft.links,
         kept=InstallRecord(frozenset(wanted), _entries(changes, kept), kept.folders, kept.links),
     )
+
+
+def _none_is_named(draft: Draft, place: InstallRoot, hold: Collection[Path]) -> None:
+    """Raise InputError if slurm.conf would name a hook that goes: nodes would be drained."""
+    folder = place.etc / "hooks"
+    gone = {path for path, file in draft.files.items() if path.parent == folder and not file.then}
+    gone -= set(hold)
+    if not gone or draft.text(place.slurm_conf, "conf") is None:
+        return
+    for path, text in draft.conf_texts():
+        for key in HOOKS:
+            for named in slurm_conf.conf_values(text, key):
+                if Path(named.value) in gone:
+                    why = (
+                        f"{key}={named.value} stands outside of dlqueue's lines: take it out first"
+                    )
+                    raise InputError(str(path), why, line=named.line + 1)
 
 
 def _held(

@@ -19,6 +19,7 @@ _UNIT_TEXT = Path(__file__).with_name("dlqueue.service")
 _WRITES = "ReadWritePaths=-/var/lib/dlqueue"
 _SHIPPED = "/opt/dlqueue/bin/dlqueue"
 _DROPPED = ("zz-dlqueue", "zz-dlqueue.sh", "99-dlqueue", "99-dlqueue.sh")
+HOOKS = {"Prolog": "prolog", "Epilog": "epilog", "TaskProlog": "task_prolog"}  # by slurm.conf's key
 _AT_ALLOCATION = {"alloc", "contain", "x11"}  # the last two imply the first (slurm.conf(5))
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -93,7 +94,7 @@ def _program(draft: Draft) -> Path:
 
 def hooks(draft: Draft) -> None:
     """Add prolog, epilog and task prolog, beside the site's own."""
-    for key, hook in (("Prolog", "prolog"), ("Epilog", "epilog"), ("TaskProlog", "task_prolog")):
+    for key, hook in HOOKS.items():
         _hook(draft, key, hook)
     current = draft.conf_value("PrologFlags")
     flags = current[1].value if current else ""
@@ -109,7 +110,11 @@ def _hook(draft: Draft, key: str, hook: str) -> None:
         draft.set_conf(key, str(ours), "hooks")
         return
     value = current[1].value
-    if value == str(ours) or _calls(_script(draft, value), ours):
+    launcher = ours.with_name(f"site_{hook}")
+    text = _script(draft, value)
+    if value == str(launcher) and text:
+        draft.put(launcher, text, "own", 0o755)  # our lines in slurm.conf lost their marks
+    if value == str(ours) or _calls(text, ours):
         return
     if not value.startswith("/"):
         raise InputError(
@@ -118,7 +123,6 @@ def _hook(draft: Draft, key: str, hook: str) -> None:
     if key != "TaskProlog" and re.search(r"[*?\[]", value):
         _drop_in(draft, key, Path(value), ours)
         return
-    launcher = ours.with_name(f"site_{hook}")
     draft.put(launcher, _launcher(hook, ours, value), "own", 0o755)
     draft.set_conf(key, str(launcher), "hooks")
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.advisor.pipeline.script import options_of, read_script
+from slurm_ext.advisor.pipeline.sbatch_options import options_of
+from slurm_ext.advisor.pipeline.script import read_script
 from slurm_ext.advisor.what_if.layout import request_of, written_layout
 from slurm_ext.advisor.what_if.runtime_estimates import wanted_of
 from slurm_ext.core.gpu_request import (

@@ -112,3 +112,65 @@ def test_keys_of_included_files_are_changed_where_they_stand(site: Site) -> None
     assert "JobSubmitPlugins=all_partitions,lua\n" in site.text("/etc/slurm/hooks.conf")
     assert site.run("uninstall") == 0
     assert site.tree() == before
+
+
+def test_a_launcher_stays_where_slurm_conf_names_it_without_our_marks(site: Site) -> None:
+    """Configuration management may write our values anew: a node without its prolog is drained."""
+    assert site.run("install", "hooks") == 0
+    conf, launcher = site.text("/etc/slurm/slurm.conf"), site.text("/etc/dlqueue/hooks/site_prolog")
+    bare = "".join(f"{line}\n" for line in conf.splitlines() if not line.startswith("#"))
+    site.write("/etc/slurm/slurm.conf", bare)
+    assert site.run("install", "hooks") == 0
+    assert site.text("/etc/dlqueue/hooks/site_prolog") == launcher
+    assert "Prolog=/etc/dlqueue/hooks/site_prolog" in site.text("/etc/slurm/slurm.conf")
+
+
+def test_no_hook_goes_that_slurm_conf_would_still_name(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`uninstall` names the line and leaves every file as it is."""
+    assert site.run("install", "hooks") == 0
+    conf = site.text("/etc/slurm/slurm.conf")
+    bare = "".join(f"{line}\n" for line in conf.splitlines() if not line.startswith("#"))
+    site.write("/etc/slurm/slurm.conf", bare)
+    before = site.tree()
+    capsys.readouterr()
+    assert site.run("uninstall", "hooks") != 0
+    assert site.tree() == before
+    said = capsys.readouterr().err
+    assert "slurm.conf:" in said
+    assert "Prolog=/etc/dlqueue/hooks/site_prolog stands outside of dlqueue's lines" in said
+
+
+def test_an_include_is_read_by_the_clusters_name(site: Site) -> None:
+    """%c is ClusterName in small letters (slurm.conf(5)): its prolog is joined, not overridden."""
+    site.write("/etc/slurm/slurm.conf", "ClusterName=Trial\nInclude hooks-%c.conf\n")
+    site.write("/etc/slurm/hooks-trial.conf", "Prolog=/etc/slurm/prolog.sh\n")
+    assert site.run("install", "hooks") == 0
+    assert "Prolog" not in site.text("/etc/slurm/slurm.conf").replace("PrologFlags", "").replace(
+        "TaskProlog", ""
+    )
+    assert "exec /etc/slurm/prolog.sh" in site.text("/etc/dlqueue/hooks/site_prolog")
+
+
+def test_an_include_that_is_not_there_is_named(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it sets is not known, and nothing is changed."""
+    site.write("/etc/slurm/slurm.conf", "ClusterName=Trial\nInclude more.conf\n")
+    before = site.tree()
+    assert site.run("install", "hooks") != 0
+    assert site.tree() == before
+    said = capsys.readouterr().err
+    assert "/etc/slurm/more.conf: is included by slurm.conf and does not exist" in said
+
+
+def test_slurm_conf_is_the_one_that_a_drop_in_names(site: Site) -> None:
+    """Settings of dlqueue.d count for the installation, too."""
+    old = site.text("/etc/slurm/slurm.conf")
+    site.write("/opt/slurm/etc/slurm.conf", "ClusterName=other\n")
+    paths = '[paths]\nslurm_conf = "/opt/slurm/etc/slurm.conf"\n'
+    site.write("/etc/dlqueue/dlqueue.d/05-paths.toml", paths)
+    assert site.run("install", "hooks") == 0
+    assert "Prolog=/etc/dlqueue/hooks/prolog" in site.text("/opt/slurm/etc/slurm.conf")
+    assert site.text("/etc/slurm/slurm.conf") == old

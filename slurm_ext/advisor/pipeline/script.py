@@ -4,38 +4,23 @@ Only options that a decision looks at are understood; the others are stepped ove
 is the judge of them. Everything is linear in the text. Source: sbatch(1), OPTIONS.
 """
 
-import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
+from os.path import join
 from pathlib import PurePath
 from typing import Any
 
+from slurm_ext.advisor.pipeline.sbatch_options import header_options, typed_options
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_request import OPTIONS, gres_of_option
 from slurm_ext.core.records import Submission
 from slurm_ext.core.units import MIB, parse_memory, parse_minutes
 
-PREFIX = "#SBATCH"
 NO_SCRIPT = (
     "is not a batch script: it has to begin with #! as in #!/bin/bash; `dlqueue run` runs a program"
     " without one"
 )
 _EXCLUSIVE = {"": 0, "user": 2, "mcs": 3}
-_SHORT = {
-    "A": "account",
-    "a": "array",
-    "C": "constraint",
-    "c": "cpus-per-task",
-    "D": "chdir",
-    "G": "gpus",
-    "J": "job-name",
-    "N": "nodes",
-    "n": "ntasks",
-    "p": "partition",
-    "q": "qos",
-    "s": "oversubscribe",
-    "t": "time",
-}
 
 
 def read_script(
@@ -48,67 +33,47 @@ def read_script(
     work_dir: str = "",
     env: Mapping[str, str] | None = None,
     typed: Sequence[str] = (),
+    exported: Mapping[str, str] | None = None,
 ) -> Submission:
     """Return the submission of `sbatch TYPED SOURCE ARGS`, typed in `work_dir`.
 
-    What is typed overrides the script's own options. Raises InputError with file and line.
+    What is typed overrides the options that the environment has (`exported`), and these the
+    script's own. Raises InputError with file and line.
     """
     if not text.startswith("#!"):
         raise InputError(source, NO_SCRIPT)
     fields: dict[str, Any] = {"name": PurePath(source).name, "work_dir": work_dir}
-    gres: list[str] = []
-    from_line = ((None, *pair) for pair in _pairs([*typed]))
-    for line, option, value in (*_options(text, source), *from_line):
+    gres: dict[str, str] = {}
+    outside = ((None, *pair) for pair in (*(exported or {}).items(), *typed_options(typed)))
+    for line, option, value in (*header_options(text, source), *outside):
         try:
             _take(fields, gres, option, value)
         except ValueError as error:
             raise InputError(source, f"--{option}: {error}", line=line) from None
+    if "chdir" in fields:
+        fields["work_dir"] = join(work_dir, fields.pop("chdir"))  # noqa: PTH118 (keeps "." as sbatch)
     return Submission(
         script=text,
         argv=(source, *args),
         user_name=user_name,
         user_id=user_id,
         env=env or {},
-        gres=",".join(gres) or None,
+        gres=",".join(gres.values()) or None,
+        **_gres_fields(gres),
         **_with_cpus(fields),
     )
 
 
-def options_of(text: str, source: str) -> dict[str, str | None]:
-    """Each option's last value by its long name, understood or not. Raises InputError."""
-    return {name: value for _, name, value in _options(text, source)}
+def _gres_fields(gres: Mapping[str, str]) -> dict[str, Any]:
+    """Join the GPU options by what each counts them by."""
+    fields: dict[str, Any] = {}
+    for option, asked in gres.items():
+        field = f"tres_per_{OPTIONS[option]}"
+        fields[field] = ",".join(filter(None, [fields.get(field), asked]))
+    return fields
 
 
-def _options(text: str, source: str) -> Iterator[tuple[int, str, str | None]]:
-    """Line number, long name and value of each option, in order."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not line.startswith("#"):
-            return  # sbatch looks no further than the first command
-        if not line.startswith(PREFIX):
-            continue
-        try:
-            words = shlex.split(line[len(PREFIX) :], comments=True)
-        except ValueError as error:
-            raise InputError(source, f"{error} in {line!r}", line=number) from None
-        yield from ((number, *pair) for pair in _pairs(words))
-
-
-def _pairs(words: list[str]) -> Iterator[tuple[str, str | None]]:
-    """`--name=value`, `--name value`, `-n value` and `-nvalue` as (long name, value)."""
-    for word, after in zip(words, [*words[1:], None], strict=False):
-        name, equals, value = word.partition("=")
-        following = None if after is None or after.startswith("-") else after
-        if name in ("--exclusive", "--oversubscribe"):  # their value is never a word apart
-            yield name[2:], value
-        elif name.startswith("--"):
-            yield name[2:], value if equals else following
-        elif word.startswith("-") and word[1:2] in _SHORT:
-            yield _SHORT[word[1]], word[2:] or following
-        elif word in ("hetjob", "packjob"):
-            yield "hetjob", None
-
-
-def _take(fields: dict[str, Any], gres: list[str], option: str, value: str | None) -> None:
+def _take(fields: dict[str, Any], gres: dict[str, str], option: str, value: str | None) -> None:
     """Put one option's meaning into `found`. Raises ValueError."""
     if option == "exclusive":
         fields["shared"] = _exclusive(value)
@@ -117,9 +82,7 @@ def _take(fields: dict[str, Any], gres: list[str], option: str, value: str | Non
     elif option == "hetjob":
         fields["het_offset"] = 0
     elif option in OPTIONS:
-        field = f"tres_per_{OPTIONS[option]}"
-        gres.append(gres_of_option(option, _some(value)))
-        fields[field] = ",".join(filter(None, [fields.get(field), gres[-1]]))
+        gres[option] = gres_of_option(option, _some(value))
     elif option in _FIELDS:
         field, parse = _FIELDS[option]
         fields[field] = parse(_some(value))
@@ -170,7 +133,7 @@ def _exclusive(value: str | None) -> int:
 _FIELDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "account": ("account", str),
     "array": ("array", str),
-    "chdir": ("work_dir", str),
+    "chdir": ("chdir", str),
     "comment": ("comment", str),
     "constraint": ("features", str),
     "cpus-per-gpu": ("cpus_per_tres", lambda text: f"gpu:{_count(text)}"),

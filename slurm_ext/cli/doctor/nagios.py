@@ -21,7 +21,9 @@ def run(args: argparse.Namespace, look: Callable[[argparse.Namespace], list[Find
     try:
         findings = look(args)
     except Exception as error:  # a plugin that ends by a traceback tells nothing
-        print(f"DLQUEUE UNKNOWN - {_plain(str(error) or type(error).__name__)}")
+        why = _plain(str(error) or type(error).__name__)
+        document = {"state": WORDS[UNKNOWN].lower(), "error": why, "findings": []}
+        print(json.dumps(document) if args.json else f"DLQUEUE UNKNOWN - {why}")
         return UNKNOWN
     state = state_of(findings)
     if args.json:

@@ -85,9 +85,11 @@ def _show(settings: "Settings", args: argparse.Namespace) -> int:
 
 
 def _export(settings: "Settings", args: argparse.Namespace) -> int:
-    from slurm_ext.core.errors import NoHistoryError
+    from slurm_ext.core.errors import NoHistoryError, UsageError
     from slurm_ext.history.store.store import open_history
 
+    if args.json and args.output is None:
+        raise UsageError("--json tells of a file: name one by --output; --format jsonl prints rows")
     path, wait_ms = settings.state_dir / "history.db", settings["history.busy_timeout_ms"]
     try:
         with open_history(path, busy_timeout_ms=wait_ms, read_only=True) as history:

@@ -39,8 +39,11 @@ def configure(verb: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: "Settings") -> int:
     """Import, and say what came of every line; raises InputError, SlurmError, HistoryError."""
+    from slurm_ext.core.errors import UsageError
     from slurm_ext.history.store.store import open_history
 
+    if not args.delimiter:
+        raise UsageError("--delimiter '': expected at least one character")
     path = settings.state_dir / "history.db"
     _whose(path)
     site = _site(args, settings)

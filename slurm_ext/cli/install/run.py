@@ -86,9 +86,10 @@ def _place(args: argparse.Namespace) -> "tuple[InstallRoot, Settings]":
     from dataclasses import replace
 
     from slurm_ext.core.errors import UsageError
-    from slurm_ext.core.settings.document import DEFAULT_PATH, Settings, parse
+    from slurm_ext.core.settings.document import DEFAULT_PATH
     from slurm_ext.core.settings.slurm_conf import slurm_conf
     from slurm_ext.install.backups import load
+    from slurm_ext.install.draft import site_settings
     from slurm_ext.install.site_files import InstallRoot
 
     config = Path(args.config or os.environ.get("DLQUEUE_CONFIG") or DEFAULT_PATH).absolute()
@@ -96,7 +97,7 @@ def _place(args: argparse.Namespace) -> "tuple[InstallRoot, Settings]":
         raise UsageError(f"--config {config}: hooks look for a file that is called dlqueue.toml")
     place = InstallRoot(args.root.absolute(), config.parent, CONF)
     own = place.read(config)
-    settings = parse(own.text, str(config)) if own else Settings()
+    settings = site_settings(place, own.text if own else "", place.read)
     manifest = load(place)
     named = args.slurm_conf or manifest.slurm_conf or settings["paths.slurm_conf"]
     here = slurm_conf(settings) if args.root == Path("/") else None

@@ -32,6 +32,7 @@ def _submission(
     import pwd
     from dataclasses import replace
 
+    from slurm_ext.advisor.pipeline.sbatch_options import environment_options
     from slurm_ext.advisor.pipeline.script import read_script
     from slurm_ext.core.job_keys import seen_script
     from slurm_ext.core.records import ENV_NAMES
@@ -51,6 +52,7 @@ def _submission(
         work_dir=os.getcwd(),  # noqa: PTH109 (pathlib is not needed for anything else)
         env=env,
         typed=typed,
+        exported=environment_options(os.environ),
     )
     head, cut = seen_script(text)
     return replace(job, script=head, script_truncated=cut)

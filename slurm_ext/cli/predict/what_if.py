@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from slurm_ext.advisor.pipeline.script import options_of
+from slurm_ext.advisor.pipeline.sbatch_options import options_of
 from slurm_ext.advisor.what_if.layout import request_of
 from slurm_ext.advisor.what_if.serving_family import scaling_family
 from slurm_ext.advisor.what_if.shapes import Axes, ClusterNodes

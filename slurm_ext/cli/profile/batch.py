@@ -54,7 +54,7 @@ def sbatch_of(settings: "Settings") -> str | None:
 
 def run(argv: list[str], script: str, limits: ProfileLimits, sbatch: str) -> ProfileRun:
     """Submit it by this sbatch and wait until it is over. Raises InputError, SlurmError."""
-    from slurm_ext.advisor.pipeline.script import options_of
+    from slurm_ext.advisor.pipeline.sbatch_options import options_of
     from slurm_ext.core.settings.own import own_settings_path
 
     check(argv, script)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.pipeline.script import options_of, read_script
+from slurm_ext.advisor.pipeline.sbatch_options import environment_options, options_of
+from slurm_ext.advisor.pipeline.script import read_script
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.records import (
     Submission,
@@ -155,3 +156,59 @@ def test_options_end_at_the_first_command_and_comments_are_passed() -> None:
         "flag": None,
         "hetjob": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("written", "whole"),
+    [
+        ("runs", "/home/a/runs"),
+        (".", "/home/a/."),
+        ("./b/../c", "/home/a/./b/../c"),
+        ("/x/../y", "/x/../y"),
+    ],
+)
+def test_a_relative_folder_is_made_whole_as_sbatch_does(written: str, whole: str) -> None:
+    """By joining it to the folder where sbatch was typed: the job's keys rest on that text."""
+    assert read(f"--chdir={written}", work_dir="/home/a").work_dir == whole
+
+
+def test_an_indented_comment_ends_no_options() -> None:
+    """A line whose first character is # behind blanks is a comment, and no option either."""
+    text = "#!/bin/sh\n  # x\n #SBATCH -t 7\n#SBATCH --array=1-9\n\ttrue\n#SBATCH -t 8\n"
+    assert options_of(text, "s") == {"array": "1-9"}
+
+
+def test_the_beginning_of_a_name_is_enough() -> None:
+    """As sbatch takes --part for --partition; one that several begin with stays as it is."""
+    assert read("--part=a", "--arr 1-3").partition == "a"
+    text = "#!/bin/sh\n#SBATCH --ex=user --part a --cpus-per-t=2 --nod=1 --=2\n"
+    assert options_of(text, "s") == {
+        "ex": "user",
+        "partition": "a",
+        "cpus-per-task": "2",
+        "nodes": "1",
+        "": "2",
+    }
+
+
+def test_the_last_of_two_equal_gpu_options_counts() -> None:
+    """Those of the script, the environment and the command line are not added up."""
+    job = read("--gres=gpu:1", "--gres=gpu:3", "-G 8", typed=["--gpus=2"])
+    assert (job.tres_per_node, job.tres_per_job, job.gres) == ("gpu:3", "gpu:2", "gpu:3,gpu:2")
+
+
+def test_the_environment_stands_between_the_script_and_what_is_typed() -> None:
+    """SBATCH_PARTITION overrides -p of the script, and -p of the command line overrides both."""
+    exported = environment_options(
+        {"SBATCH_PARTITION": "b", "SBATCH_TIMELIMIT": "90", "SBATCH_QOS": "", "HOME": "/"}
+    )
+    job = read("-p a -t 30 -A lab", exported=exported, typed=["-t", "5"])
+    assert (job.partition, job.time_limit_minutes, job.account, job.qos) == ("b", 5, "lab", None)
+
+
+def test_exclusive_needs_no_value_in_the_environment() -> None:
+    """All other variables say nothing when they are empty."""
+    named = ("EXCLUSIVE", "GPUS", "ARRAY_INX", "MEM_PER_NODE")
+    assert environment_options({f"SBATCH_{name}": "" for name in named}) == {"exclusive": ""}
+    given = environment_options({f"SBATCH_{name}": "1" for name in named})
+    assert given == {"exclusive": "1", "gpus": "1", "array": "1", "mem": "1"}

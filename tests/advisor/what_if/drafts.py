@@ -5,7 +5,8 @@ from typing import Any
 
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.pipeline.context import DecisionContext
-from slurm_ext.advisor.pipeline.script import options_of, read_script
+from slurm_ext.advisor.pipeline.sbatch_options import options_of
+from slurm_ext.advisor.pipeline.script import read_script
 from slurm_ext.advisor.what_if.layout import JobLayout, request_of
 from slurm_ext.advisor.what_if.shapes import Axes, ClusterNodes
 from slurm_ext.advisor.what_if.table import WhatIfRow, WhatIfTable, draft, judged

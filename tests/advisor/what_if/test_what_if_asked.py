@@ -13,7 +13,8 @@ from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
 from slurm_ext.advisor.pipeline.context import DecisionContext
 from slurm_ext.advisor.pipeline.journal import Journal
-from slurm_ext.advisor.pipeline.script import options_of, read_script
+from slurm_ext.advisor.pipeline.sbatch_options import options_of
+from slurm_ext.advisor.pipeline.script import read_script
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.context_json import context_from_json, context_json
 from slurm_ext.advisor.what_if.layout import (

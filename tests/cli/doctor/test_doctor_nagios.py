@@ -62,6 +62,11 @@ def test_what_stops_it_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[
     (tmp_path / "dlqueue.toml").write_text("site.mode = 3\n")
     assert main(["doctor", "--nagios", "--config", str(tmp_path / "dlqueue.toml")]) == 3
     assert capsys.readouterr().out.startswith("DLQUEUE UNKNOWN - ")
+    words = ["doctor", "--nagios", "--json", "--config", str(tmp_path / "dlqueue.toml")]
+    assert main(words) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert (document["state"], document["findings"]) == ("unknown", [])
+    assert "site.mode" in document["error"]
 
 
 def test_files_that_others_can_write(tmp_path: Path) -> None:

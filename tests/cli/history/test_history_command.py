@@ -228,6 +228,11 @@ def test_a_device_is_written_to_and_stays_one(dlqueue: Dlqueue, state: Path, for
     assert stat.S_ISCHR(null.stat().st_mode)
 
 
+def test_an_export_to_standard_output_is_no_document(dlqueue: Dlqueue) -> None:
+    """--json prints one document or says what to do: rows are in a form of their own."""
+    assert "--format jsonl" in dlqueue("export", "--json", status=2)
+
+
 def test_an_export_is_not_for_everybody(dlqueue: Dlqueue, state: Path) -> None:
     """It holds other users' job names, as the history does."""
     dlqueue("export", "--output", str(state / "runs.csv"))

@@ -67,6 +67,7 @@ def test_standard_input_is_a_file_too(config: Path, monkeypatch: pytest.MonkeyPa
         (b"", (), "has no column JobIDRaw"),
         (b"\xff\xfe\x00", (), "has no column JobIDRaw"),
         (LINES.encode(), ("--delimiter", ","), "has no column JobIDRaw"),
+        (LINES.encode(), ("--delimiter", ""), "expected at least one character"),
         (LINES.encode(), ("--timezone", "Mars/North"), "expected a name such as"),
     ],
 )
