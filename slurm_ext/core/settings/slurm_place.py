@@ -5,11 +5,13 @@ Most sites have Slurm under a folder of its own (/opt/slurm), which no service h
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from slurm_ext.core.ownership import why_foreign
 from slurm_ext.core.settings.document import Settings
 
 ROOT = Path("/")
@@ -65,7 +67,7 @@ def _places(conf: str) -> Iterator[SlurmPlace]:
     if command:
         yield SlurmPlace(str(Path(command).parent), "PATH")
     for program in _running(ROOT / "proc"):
-        yield from _beside(str(program), f"the {program.name} that runs here")
+        yield from _safe(_beside(str(program), f"the {program.name} that runs here"))
     for unit in _units():
         with suppress(OSError):
             for program in _STARTED.findall(unit.read_text(errors="replace")):
@@ -76,12 +78,40 @@ def _places(conf: str) -> Iterator[SlurmPlace]:
 
 
 def _running(proc: Path) -> Iterator[Path]:
-    """Programs of Slurm's daemons that are root's or this user's: anybody may call one slurmd."""
+    """Programs of Slurm's daemons that are root's or this user's: anybody may call one slurmd.
+
+    And run one of root's a moment later: what is beside it has to be safe by itself.
+    """
     for pid in proc.glob("[0-9]*"):
         with suppress(OSError):
             program = Path(str((pid / "exe").readlink()).removesuffix(" (deleted)"))
             if program.name in DAEMONS and pid.stat().st_uid in (0, os.geteuid()):
                 yield program
+
+
+def _safe(places: Iterator[SlurmPlace]) -> Iterator[SlurmPlace]:
+    """Yield those whose commands nobody but root and this user can write; as hooks judge them.
+
+    By what links lead to, for another user may change a link.
+    """
+    for place in places:
+        folder = os.path.realpath(place.folder)
+        if _only_root_writes(folder) and _only_root_writes(f"{folder}/{_COMMAND}"):
+            yield place._replace(folder=folder)
+
+
+def _only_root_writes(name: str) -> bool:
+    """In a folder that all write but that is sticky (/tmp) nobody else replaces what is root's."""
+    with suppress(OSError):
+        path = Path(os.path.realpath(name))
+        above = (folder.stat() for folder in path.parents)
+        return why_foreign(path.stat()) is None and all(map(_keeps_ours, above))
+    return False
+
+
+def _keeps_ours(folder: os.stat_result) -> bool:
+    sticky = folder.st_mode & stat.S_ISVTX and folder.st_uid in (0, os.geteuid())
+    return bool(sticky) or why_foreign(folder) is None
 
 
 def _units() -> Iterator[Path]:

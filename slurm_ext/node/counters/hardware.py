@@ -97,10 +97,10 @@ class HardwareCounters:
         return (gpus.cpu_s if gpus else 0.0) - self._look_s
 
     def close(self) -> None:
-        """End what would outlive us; counters go with this process."""
-        gpus = self._parts.get("gpus")
-        if gpus:
-            self._guarded("gpus", gpus.close)
+        """Give every counter back, and end what would outlive us; totals stay as they were."""
+        for name, part in list(self._parts.items()):
+            if name != "power":  # it holds nothing open
+                self._guarded(name, part.close)
 
     def _makers(self) -> dict[str, Callable[[], Any]]:
         """Imported here: each only where the sampler comes to it."""

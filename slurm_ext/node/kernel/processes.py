@@ -63,7 +63,7 @@ class JobProcesses:
         listed = {int(name) for name in os.listdir(self.proc) if name.isdecimal()}
         self._scans += 1
         self._foreign = self._foreign & listed if self._scans % REFRESH_SCANS else set()
-        pids = {pid for pid in self.members if pid in listed}
+        pids = {pid for pid in self.members if pid in listed and self._goes_on(pid)}
         for pid in sorted(listed - self._foreign - pids):
             if self._is_ours(pid, pids):
                 pids.add(pid)
@@ -96,6 +96,11 @@ class JobProcesses:
         """Resident memory of all processes now; shared pages count once for each."""
         sizes = [process.rss_bytes for process in self.members.values()]
         return float(sum(sizes)) if sizes else None
+
+    def _goes_on(self, pid: int) -> bool:
+        """False if the pid is another process's by now, which may be anybody's."""
+        fields = _stat_fields(self.proc, pid)
+        return fields is not None and int(fields[19]) == self.members[pid].started
 
     def _is_ours(self, pid: int, pids: set[int]) -> bool:
         try:

@@ -39,6 +39,7 @@ _FIELDS = (
     ("mem_bytes", "tres-alloc", 400),
     ("job_name", "Name", 256),
 )
+MOST_BYTES = 8 << 20  # of 8,000 tasks of one array
 _TEXTS = ("state", "reason")
 _TO_RUN_AGAIN = ("COMPLETING", "PENDING", "REQUEUED")
 _AHEAD_S = 60.0  # beyond any difference of clocks
@@ -56,7 +57,8 @@ def query_job(config: NodeConfig, job_id: int, wait_s: float) -> dict[str, Any] 
     conf = config.slurm_conf or os.environ.get("SLURM_CONF")
     env |= {"SLURM_CONF": conf} if conf else {}
     wanted = ",".join(f"{name}:{width}" for _, name, width in _FIELDS)
-    listing = output_of([program, "-h", "-t", "all", "-j", str(job_id), "-O", wanted], env, wait_s)
+    argv = [program, "-h", "-t", "all", "-j", str(job_id), "-O", wanted]
+    listing = output_of(argv, env, wait_s, MOST_BYTES)
     return parse_squeue(listing.decode("utf-8", "replace"), job_id) if listing else None
 
 
@@ -84,8 +86,9 @@ def parse_squeue(text: str, job_id: int) -> dict[str, Any] | None:
 
     An array's last task has the array's own id, for which squeue lists all tasks.
     """
-    rows = (_facts(line) for line in text.split("\n"))
-    return next((facts for facts in rows if facts and facts.pop("job_id") == job_id), None)
+    width = _FIELDS[0][2]
+    lines = (line for line in text.split("\n") if line[:width].strip() == str(job_id))
+    return next(filter(None, map(_facts, lines)), None)
 
 
 def _facts(text: str) -> dict[str, Any] | None:
@@ -96,7 +99,7 @@ def _facts(text: str) -> dict[str, Any] | None:
         start += width
     if not cells["state"].isupper():
         return None
-    facts = {name: _value(name, cell) for name, cell in cells.items()}
+    facts = {name: _value(name, cell) for name, cell in cells.items() if name != "job_id"}
     if facts["array_task_id"] is None:  # squeue names every job as its own array
         facts["array_job_id"] = None
     return facts

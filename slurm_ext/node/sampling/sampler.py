@@ -41,7 +41,7 @@ LONGEST_UNANSWERED = 4
 def sample_job(config: NodeConfig, key: str, grace_s: float = GRACE_S) -> bool:
     """Sample the job `key` until it ends; does nothing if another sampler already does.
 
-    True if its record was written here, and waits for transport.
+    True if its record was written here, and waits for transport: signals end this process again.
     """
     spool = Spool(config.spool_dir)
     blocked = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, CHANGED)
@@ -54,7 +54,14 @@ def sample_job(config: NodeConfig, key: str, grace_s: float = GRACE_S) -> bool:
         job_state = state.load(spool, key, "json")
         if job_state is None or os.path.exists(spool.state_file(key, "end")):
             return False
-        return _Sampler(config, spool, key, job_state, lock).run(grace_s)
+        sampler = _Sampler(config, spool, key, job_state, lock)
+        try:
+            recorded = sampler.run(grace_s)
+        finally:
+            sampler.meter.hardware.close()
+    if recorded:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
+    return recorded
 
 
 _FIRST_COLUMNS = 4  # of the time line's first version: every row has them
@@ -100,7 +107,6 @@ class _Sampler:
                     return True
                 patience_s = min(2 * patience_s, grace_s)
         self._sample(last=True)
-        self.meter.hardware.close()
         return False
 
     def _may_go_on(self) -> bool:

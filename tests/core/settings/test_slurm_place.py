@@ -77,6 +77,37 @@ def test_a_daemon_of_another_user_is_not_believed(
     assert slurm_place(Settings()) is None
 
 
+@pytest.mark.parametrize("path", ["", "bin", "bin/scontrol"])
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_commands_that_others_can_write_are_not_believed(
+    machine: Path, path: str, mode: int
+) -> None:
+    """Whose process it was is told too late to trust: the files have to be root's or ours."""
+    slurm_at(machine / "e")
+    runs(machine, machine / "e" / "sbin" / "slurmd")
+    (machine / "e" / path).chmod(mode)
+    assert slurm_place(Settings()) is None
+
+
+def test_a_users_link_is_not_followed_again(machine: Path) -> None:
+    """It leads to safe commands while they are judged, and elsewhere later."""
+    folder = slurm_at(machine / "sw")
+    (machine / "e").mkdir()
+    (machine / "e" / "bin").symlink_to(folder)
+    runs(machine, machine / "e" / "sbin" / "slurmd")
+    assert slurm_place(Settings()) == SlurmPlace(folder, "the slurmd that runs here")
+
+
+def test_a_sticky_folder_keeps_what_is_ours(machine: Path) -> None:
+    """Nobody else replaces root's folder in /tmp; a command in /tmp itself may be anybody's."""
+    folder = slurm_at(machine / "e")
+    runs(machine, machine / "e" / "sbin" / "slurmd")
+    (machine / "e").chmod(0o1777)
+    assert slurm_place(Settings()) == SlurmPlace(folder, "the slurmd that runs here")
+    (machine / "e" / "bin").chmod(0o1777)
+    assert slurm_place(Settings()) is None
+
+
 @pytest.mark.parametrize("name", ["slurmd.service", "slurmctld.service.d/site.conf"])
 def test_a_unit_tells_where_a_daemon_is(machine: Path, name: str) -> None:
     """The advisor's unit hides other users' processes from it."""

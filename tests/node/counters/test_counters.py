@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.node.counters.columns import UNITS, counter_rows
+from slurm_ext.node.counters.hardware import HardwareCounters
 from slurm_ext.node.counters.meter import JobMeter
 from slurm_ext.node.counters.timeline import MAX_ROWS, Timeline
 from slurm_ext.node.kernel import cgroup
 from slurm_ext.node.kernel.processes import JobProcess, JobProcesses
+from tests.node.made_up_kernel import MadeUp
 
 IDENTITY = {"job_id": 7, "uid": 1000, "node": "n1"}
 
@@ -141,6 +143,31 @@ def test_totals_survive_the_group_and_a_successor(v2: Path) -> None:
     assert second.totals["cpu_user"] == ("cgroup/v2", 2.5)
 
 
+def test_every_descriptor_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that counted may go on, to deliver the record for a day."""
+    kernel, closed = MadeUp({"task-clock": (1, 1, 1)}), list[str]()
+
+    class Memory:
+        def __init__(self, *_: object) -> None: ...
+
+        def totals(self) -> dict[str, tuple[str, float]]:
+            return {}
+
+        def close(self) -> None:
+            closed.append("uncore")
+
+    monkeypatch.setattr("slurm_ext.node.counters.perf.job_counters.PerfKernel", lambda: kernel)
+    monkeypatch.setattr("slurm_ext.node.counters.perf.uncore.Uncore", Memory)
+    hardware, me = HardwareCounters([], {}), JobProcesses(1, os.getuid(), "n1")
+    me.update([os.getpid()], switches=False)
+    hardware.sample(me.members, None)
+    before = hardware.totals()
+    hardware.close()
+    assert before
+    assert set(kernel.closed) == set(kernel.opened)
+    assert (closed, hardware.faults(), hardware.totals()) == (["uncore"], [], before)
+
+
 def test_what_nobody_measured_is_null() -> None:
     """Every counter of the contract is listed; without a source it has neither value nor source."""
     assert {(c["source"], c["value"]) for c in counter_rows({})} == {("none", None)}
@@ -197,6 +224,17 @@ def test_a_pid_used_again_is_another_process(tmp_path: Path) -> None:
     _cpu(processes)
     _tree(tmp_path, {10: _stat(10, 1, user=50, started=99)})
     assert _cpu(processes) == 1.5
+
+
+def test_a_strangers_process_with_a_members_pid_is_not_of_the_job(tmp_path: Path) -> None:
+    """Nor are its children: it has to belong to the job by itself."""
+    processes = JobProcesses(7, os.getuid(), "n1", str(tmp_path))
+    _tree(tmp_path, {10: _stat(10, 1), 11: _stat(11, 10, user=100)})
+    assert _cpu(processes) == 1.0
+    anew = _stat(11, 1, user=900, started=99)
+    _tree(tmp_path, {10: _stat(10, 1, waited=100), 11: anew, 12: _stat(12, 11, user=900)})
+    assert processes.find() == {10}
+    assert _cpu(processes) == 1.0
 
 
 def test_an_orphan_stays_in_the_job(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.node.common import state
+from slurm_ext.node.counters.hardware import HardwareCounters
 from slurm_ext.node.hooks import prolog
 from slurm_ext.node.record import compose, squeue
 from slurm_ext.node.sampling import sampler
@@ -87,6 +89,29 @@ def test_a_job_without_epilog_is_recorded_by_its_sampler(
     (record,) = node.delivered()  # by the sampler itself: no hook may come for hours
     assert record["outcome"]["state"] == state_said
     assert record["outcome"]["source"] == "node"
+
+
+def test_a_sampler_that_delivers_is_an_ordinary_process(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may try for a day: it counts no more, and ends when it is told to."""
+    node.squeue_says(state="NODE_FAIL")
+    node.spool.prepare()
+    first = prolog.first_state(node.config, node.env(63))
+    state.save(node.spool, "63.0", "json", first, durable=False)
+    closed, blocked = list[str](), list[set[int]]()
+    monkeypatch.setattr(HardwareCounters, "close", lambda _: closed.append("all"))
+    monkeypatch.setattr(sampler, "FIRST_GRACE_S", 0.05)
+
+    def sampled() -> None:
+        assert sampler.sample_job(node.config, "63.0", 0.1)
+        blocked.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+
+    thread = threading.Thread(target=sampled)
+    thread.start()
+    thread.join()
+    assert closed == ["all"]
+    assert [each & {signal.SIGTERM, signal.SIGINT, signal.SIGHUP} for each in blocked] == [set()]
 
 
 @pytest.mark.parametrize("said", ["RUNNING", "COMPLETING"])

@@ -118,10 +118,10 @@ class JobPerf:
             self._open(root, [(self.events[n], n) for n in names], pid=thread)
 
     def _attach_group(self, group: Cgroup) -> bool:
-        """One counter an event and CPU of the job's; False if that is not to be had."""
+        """One counter an event and CPU; False if that is not to be had."""
         folder = group.folders.get("unified") or group.folders.get("perf_event")
-        cpus = _cpus(folder) if folder else []
-        if not folder or not cpus or len(cpus) * len(self.events) > MAX_FDS:
+        cpus = _cpus(folder, MAX_FDS // len(self.events)) if folder else []
+        if not folder or not cpus:
             return False
         try:
             opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -210,17 +210,17 @@ def _add(sums: dict[str, list[float]], name: str, reading: Reading) -> None:
     sums[name] = [total[0] + reading[0], total[1] + reading[1], total[2] + reading[2]]
 
 
-def _cpus(folder: str) -> list[int]:
-    """CPUs that a control group may use; every one of the machine's where it says none."""
+def _cpus(folder: str, most: int) -> list[int]:
+    """Every CPU, for the job may be lent more; those it may use now where these are too many."""
     from slurm_ext.node.kernel.cpu_topology import cpu_numbers
 
-    for path in (os.path.join(folder, "cpuset.cpus.effective"), _ONLINE):
+    for path in (_ONLINE, os.path.join(folder, "cpuset.cpus.effective")):
         try:
             with open(path, encoding="ascii", errors="replace") as file:
                 cpus = cpu_numbers(file.read(4096))
         except OSError:
             continue
-        if cpus:
+        if 0 < len(cpus) <= most:
             return sorted(cpus)
     return []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.node.counters.perf import events
+from slurm_ext.node.counters.perf import events, job_counters
 from slurm_ext.node.counters.perf.job_counters import MAX_FDS, JobPerf
 from slurm_ext.node.counters.perf.syscall import HARDWARE, PerfEvent, PerfKernel
 from slurm_ext.node.kernel.cgroup import Cgroup
@@ -75,6 +75,30 @@ def test_descriptors_are_bounded(monkeypatch: pytest.MonkeyPatch, me: JobProcess
     perf.sample(me.members, None)
     assert perf.full
     assert len(kernel.opened) == before
+
+
+@pytest.mark.parametrize(("online", "counted_on"), [("0-3", [0, 1, 2, 3]), ("0-999", [1, 2])])
+def test_a_group_is_counted_on_cores_that_it_may_be_lent(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    me: JobProcesses,
+    online: str,
+    counted_on: list[int],
+) -> None:
+    """Its own cores may become more while it runs; they alone are counted where all do not fit."""
+    (tmp_path / "online").write_text(f"{online}\n")
+    (tmp_path / "cpuset.cpus.effective").write_text("1-2\n")
+    monkeypatch.setattr(job_counters, "_ONLINE", str(tmp_path / "online"))
+    kernel, cpus = MadeUp({"instructions": (1, 1, 1)}), list[int]()
+
+    def open_in(event: PerfEvent, _folder: int, cpu: int) -> int:
+        cpus.append(cpu)
+        return kernel.open(event, cpu=cpu)
+
+    monkeypatch.setattr(kernel, "open_in", open_in)
+    group = Cgroup({"unified": str(tmp_path)})
+    JobPerf({}, kernel, duty=1.0).sample(me.members, group)
+    assert cpus == counted_on
 
 
 def test_generic_names_mean_what_the_processor_means() -> None:
