@@ -120,7 +120,7 @@ class CoScheduler(ControlLoop):
         return steps
 
     def undo(self) -> int:
-        """End every hold; returns how many. An error leaves it to Slurm's clock."""
+        """End every hold; returns how many. Raises SlurmError where some stay."""
         return self._holds.end()
 
     # -- look --------------------------------------------------------------------------------
@@ -135,9 +135,8 @@ class CoScheduler(ControlLoop):
         jobs_seen = look(alive, self._keys, self.memory.holds, self._settings, now_s)
         wait = {candidate.job for candidate in jobs_seen.waiting}
         self._given_up &= wait
-        self.memory.holds = {
-            j: candidate for j, candidate in self.memory.holds.items() if j in wait
-        }
+        if self.acts:
+            self._holds.forget(alive, wait - self._given_up)
         self._released = {j: released for j, released in self._released.items() if j in wait}
         return jobs_seen
 
@@ -183,8 +182,7 @@ class CoScheduler(ControlLoop):
             if now_s - at_s > START_S:
                 del self._released[job]
                 self._given_up.add(job)
-                if node is not None and self.acts:
-                    self._holds.free(job, node)
+                if node is not None and self.acts and self._holds.free(job, node):
                     self.memory.holds.pop(job, None)
 
     # -- monitor -----------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from slurm_ext.slurm.client import SlurmClient
 from slurm_ext.slurm.records import JobInfo, ResizeRequest
 from slurm_ext.slurm.requeued import requeued_wait_s
 
+_MET_A_LIMIT = "at this size it waits for a limit of its account, QOS or partition"
 log = logging.getLogger("dlqueue.elastic")
 
 
@@ -74,7 +75,7 @@ class ElasticLoop:
         pools, left_alone = self._look(jobs, ours)
         self._limits.read(now_s)
         over = self._limits.over(jobs, self._asked)
-        planned = [self._given_back(job) for job in over]
+        planned: list[PlannedAction] = [self._given_back(job, _MET_A_LIMIT) for job in over]
         statuses = []
         for pool in (self._limits.within(pool, self._asked, jobs) for pool in pools):
             reports = {resizable.name: report_of(resizable.info) for resizable in pool.jobs}
@@ -86,13 +87,12 @@ class ElasticLoop:
         self._seen = {"pools": statuses, "left_alone": left_alone}
         return planned
 
-    def _given_back(self, job: JobInfo) -> PlannedAction:
+    def _given_back(self, job: JobInfo, why: str) -> Resize:
         """Plan the size that its user wrote, on as many nodes."""
         request = self._asked[str(job.job_id)]
         own = Resizable(info=job, least=request["gpus"], most=request["gpus"])
         per_node = max(1, -(-request["gpus"] // request["nodes"]))
         pool = ElasticPool(partition=job.partition, per_node=per_node, gpus=0, jobs=[own])
-        why = "at this size it waits for a limit of its account, QOS or partition"
         return self._planned(own, request["gpus"], pool, why)
 
     def _look(
@@ -164,11 +164,11 @@ class ElasticLoop:
             return DONE
         if planned.before["gpus"] != planned.after["gpus"]:
             self._client.resize(job_id, planned.shape)
-        if planned.starts and self._wait_s:
-            self._wanted[name] = int(planned.after["gpus"])  # nobody else's until it runs
-        elif planned.starts:
+        if planned.starts and not self._wait_s:
             self._client.delay([job_id], 0)
             self._wanted.pop(name, None)
+        elif name in self._wanted:
+            self._wanted[name] = int(planned.after["gpus"])  # nobody else's until it runs
         self._changed_s[name] = self._now_s
         if self._asked[name]["gpus"] == planned.after["gpus"]:
             del self._asked[name]
@@ -182,22 +182,27 @@ class ElasticLoop:
             return ()
         self._wait_s = requeued_wait_s(self._client.config(), self._client.nodes())
         jobs = self._client.jobs()
-        ours = [int(job) for job in self._wanted]
-        pools, _ = self._look(jobs, ours)
-        planned: list[PlannedAction] = []
+        started = self._undone_starts(jobs)
+        subjects = {action.subject for action in started}
+        changed = [job for job in jobs if self._is_changed(job) and str(job.job_id) not in subjects]
+        return [*started, *(self._given_back(job, "sizes are its user's again") for job in changed)]
+
+    def _undone_starts(self, jobs: Sequence[JobInfo]) -> list[Resize]:
+        """Plan the starts of jobs that we requeued; one left alone since is started by Slurm."""
+        pools, _ = self._look(jobs, [int(job) for job in self._wanted])
+        planned: list[Resize] = []
         for pool in pools:
             for resizable in pool.jobs:
                 name = resizable.name
-                gpus = self._asked[name]["gpus"] if name in self._asked else resizable.gpus
-                if resizable.runs:
-                    continue
-                if name in self._wanted:
+                if name in self._wanted and not resizable.runs:
+                    gpus = self._asked[name]["gpus"] if name in self._asked else resizable.gpus
                     planned += self._started(resizable, gpus, pool)
-                elif gpus != resizable.gpus:
-                    planned.append(
-                        self._planned(resizable, gpus, pool, "sizes are its user's again")
-                    )
         return planned
+
+    def _is_changed(self, job: JobInfo) -> bool:
+        """True if it waits, for whatever it is, at a size other than its user's."""
+        request = self._asked.get(str(job.job_id))
+        return job.state == "PENDING" and request is not None and request["gpus"] != job.gpus
 
     def status(self) -> Mapping[str, Any]:
         """`{pools, left_alone}` of the last look."""

@@ -5,7 +5,7 @@ Opted in: `DLQUEUE_ELASTIC=MIN-MAX` (GPUs) in the job's comment, else in its env
 for that could start now, is not divided.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -14,12 +14,14 @@ from slurm_ext.control.queue.jobs import ITS_TURN, OFF
 from slurm_ext.core.elastic_requests import BAD, parse_bounds, requested_bounds
 from slurm_ext.core.gpu_request import parse_gres
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.slurm.hostlist import expand
 from slurm_ext.slurm.records import JobInfo, NodeInfo, ResizeRequest
 
 ANYBODY = "*"
 OPTED_OUT = "its comment says dlqueue=off"
 HELD_STATES = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING"})
-UNUSABLE = ("DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINT", "POWERED_DOWN", "POWERING")
+# Words in the state of a node that a job cannot have; DOWN is in POWERED_DOWN too.
+UNUSABLE = ("DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINT", "RESERVED", "POWERING")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +93,8 @@ def look(
             continue
         resizable = Resizable(info=job, least=bounds[0], most=bounds[1])
         opted_in.setdefault(job.partition, []).append(resizable)
-    usable = [node for node in nodes if _usable(node)]
-    pools = [_pool(name, group, usable, alive) for name, group in sorted(opted_in.items())]
-    return [pool for pool in pools if pool.per_node], left_alone
+    pools, without = _pools(opted_in, [node for node in nodes if _usable(node)], alive)
+    return pools, left_alone | without
 
 
 def _not_ours(job: JobInfo, settings: Settings, ours: set[int]) -> str | None:
@@ -131,30 +132,53 @@ def gpus_of(node: NodeInfo) -> int:
     return sum(count for name, count in node.gres.items() if name.startswith("gpu:"))
 
 
+def _pools(
+    opted_in: Mapping[str, Sequence[Resizable]],
+    usable: Sequence[NodeInfo],
+    alive: Sequence[JobInfo],
+) -> tuple[list[ElasticPool], dict[str, str]]:
+    """Pools, no node in two of them, and jobs left alone for that reason."""
+    pools, left_alone = list[ElasticPool](), dict[str, str]()
+    taken = dict[str, str]()  # by node: whose it is
+    for partition, group in sorted(opted_in.items()):
+        nodes = [node for node in usable if partition in node.partitions]
+        shared = [taken[node.name] for node in nodes if node.name in taken]
+        if shared:
+            why = f"its partition shares nodes with {shared[0]}, where GPUs are divided"
+            left_alone |= {resizable.info.named: why for resizable in group}
+        elif nodes:
+            taken |= {node.name: partition for node in nodes}
+            pools.append(_pool(partition, group, nodes, alive))
+    return pools, left_alone
+
+
 def _pool(
     partition: str,
     opted_in: Sequence[Resizable],
     nodes: Sequence[NodeInfo],
     jobs: Sequence[JobInfo],
 ) -> ElasticPool:
-    counts = [gpus_of(node) for node in nodes if partition in node.partitions]
+    counts = [gpus_of(node) for node in nodes]
     own = {resizable.info.job_id for resizable in opted_in}
+    names = frozenset(node.name for node in nodes)
     others = sum(
-        job.gpus or 0
+        job.gpus
         for job in jobs
-        if partition in job.partition.split(",") and job.job_id not in own and _counts(job)
+        if job.gpus and job.job_id not in own and _counts(job, partition, names)
     )
     there = max(0, sum(counts) - others)
-    return ElasticPool(
-        partition=partition, per_node=min(counts, default=0), gpus=there, jobs=opted_in
-    )
+    return ElasticPool(partition=partition, per_node=min(counts), gpus=there, jobs=opted_in)
 
 
-def _counts(job: JobInfo) -> bool:
-    """True if its GPUs are not free for others: it holds them, or could start any time."""
+def _counts(job: JobInfo, partition: str, names: Set[str]) -> bool:
+    """True if its GPUs are not free for others: it holds them, or could start any time.
+
+    All of them count where only some are on the pool's nodes, or where its nodes are not told.
+    """
+    here = partition in job.partition.split(",")
     if job.state in HELD_STATES:
-        return True
-    return job.state == "PENDING" and bool(job.priority) and job.reason in ITS_TURN
+        return not names.isdisjoint(expand(job.nodes)) if job.nodes else here
+    return here and job.state == "PENDING" and bool(job.priority) and job.reason in ITS_TURN
 
 
 # gpus, nodes, tasks, cpus_per_task (0: unknown), as the user wrote the job

@@ -290,3 +290,61 @@ def test_evolution_divides_where_a_job_can_have_no_usual_size(tmp_path: Path, bo
     (planned,) = loop.plan(NOW_S)
     loop.apply(planned)
     assert client.known_jobs[0].gpus == int(bounds[0])
+
+
+def test_nobody_is_requeued_for_gpus_that_another_partition_holds(tmp_path: Path) -> None:
+    """The job would wait until that job ends, and had stopped for nothing."""
+    rigid = job(9, 4, tmp_path, comment="", partition="q", state="RUNNING", nodes="n1")
+    ours = replace(running(1, 2, tmp_path), nodes="n0")
+    loop, client = loop_of(tmp_path, ours, rigid)
+    shared = (replace(node, partitions=("p", "q")) for node in client.known_nodes)
+    client.known_nodes = tuple(shared)
+    assert [action.done for action in loop.plan(NOW_S)] == ["requeue 2->4 GPUs"]
+
+
+@pytest.mark.parametrize("reason", ["QOSMaxGRESPerUser", "ReqNodeNotAvail", "JobHeldUser"])
+def test_sizes_are_put_back_whatever_their_jobs_wait_for(tmp_path: Path, reason: str) -> None:
+    """A job that could not start now has its user's size again, with its tasks."""
+    loop, client = loop_of(tmp_path, job(1, 4, tmp_path))
+    (planned,) = loop.plan(NOW_S)
+    loop.apply(planned)
+    change(client, 1, reason=reason, priority=0)
+    (undone,) = loop.undo(NOW_S + 1)
+    assert undone.why == "sizes are its user's again"
+    loop.apply(undone)
+    assert (client.known_jobs[0].gpus, client.known_jobs[0].tasks) == (4, 4)
+    assert loop.undo(NOW_S + 2) == ()
+
+
+@pytest.mark.parametrize("narrowed", [True, False])
+def test_sizes_are_put_back_where_there_is_no_pool_any_more(tmp_path: Path, narrowed: bool) -> None:
+    """All nodes are down, or settings leave the job alone by now: its size was ours."""
+    loop, client = loop_of(tmp_path, job(1, 4, tmp_path))
+    (planned,) = loop.plan(NOW_S)
+    loop.apply(planned)
+    if not narrowed:
+        client.known_nodes = tuple(replace(node, state="DOWN") for node in client.known_nodes)
+    values = {"paths.state_dir": str(tmp_path), "elastic.users": ["bob"] if narrowed else ["*"]}
+    loop = ElasticLoop(Settings(values=values), client, state_of(tmp_path))
+    (undone,) = loop.undo(NOW_S + 1)
+    loop.apply(undone)
+    assert client.known_jobs[0].gpus == 4
+    assert kept(tmp_path)["asked"] == {}
+
+
+def test_a_requeued_job_that_is_left_alone_since_has_its_users_size(tmp_path: Path) -> None:
+    """Slurm starts it by itself; the size that was to come is not planned any more."""
+    loop, client = loop_of(tmp_path, running(1, 2, tmp_path))
+    client.known_config = {"SLURM_VERSION": "22.05.8"}
+    (planned,) = loop.plan(NOW_S)
+    loop.apply(planned)
+    change(client, 1, reason="BeginTime")
+    (resized,) = loop.plan(NOW_S + 1)
+    loop.apply(resized)
+    assert client.known_jobs[0].gpus == 8
+    change(client, 1, reason="JobHeldUser", priority=0)
+    (undone,) = loop.undo(NOW_S + 2)
+    loop.apply(undone)
+    assert client.known_jobs[0].gpus == 2
+    assert (kept(tmp_path)["asked"], kept(tmp_path)["wanted"]) == ({}, {"1": 2})
+    assert not loop.undo(NOW_S + 3)

@@ -146,6 +146,7 @@ def test_an_arrays_tasks_share_its_variable() -> None:
         ("FAILING", False),
         ("IDLE+NOT_RESPONDING", False),
         ("IDLE+MAINTENANCE", False),
+        ("IDLE+RESERVED", False),
     ],
 )
 def test_gpus_of_a_node_that_cannot_run_a_job_are_not_shared(state: str, usable: bool) -> None:
@@ -165,11 +166,43 @@ def test_a_partition_without_gpus_has_no_pool() -> None:
 
 def test_pools_are_sorted_by_partition() -> None:
     """Each has its own jobs and nodes."""
-    nodes = [node("n1", 4, partitions=("p", "q")), node("n2", 2, partitions=("q",))]
+    nodes = [node("n1", 4, partitions=("p", "r")), node("n2", 2, partitions=("q",))]
     pools, _ = look([job(1, partition="q"), job(2), job(3)], nodes, SETTINGS, [])
     assert [
         (pool.partition, pool.per_node, pool.gpus, [r.name for r in pool.jobs]) for pool in pools
-    ] == [("p", 4, 4, ["2", "3"]), ("q", 2, 6, ["1"])]
+    ] == [("p", 4, 4, ["2", "3"]), ("q", 2, 2, ["1"])]
+
+
+def test_a_node_is_in_one_pool_only() -> None:
+    """Jobs of the later partition are left alone, and it is said why."""
+    nodes = [node("n1", 4, partitions=("p", "q")), node("n2", 2, partitions=("q",))]
+    pools, reasons = look([job(1, partition="q"), job(2)], nodes, SETTINGS, [])
+    assert [(pool.partition, pool.gpus) for pool in pools] == [("p", 4)]
+    assert reasons == {"1": "its partition shares nodes with p, where GPUs are divided"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "gpus"),
+    [
+        ({"partition": "q", "nodes": "n2"}, 4),
+        ({"partition": "q", "nodes": "n[2-3]"}, 4),
+        ({"partition": "q", "nodes": "n3"}, 8),
+        ({"partition": "q", "nodes": ""}, 8),
+        ({"partition": "p", "nodes": ""}, 4),
+        ({"partition": "p", "nodes": "n3"}, 8),
+        ({"partition": "q", "nodes": "n2", "state": "COMPLETED"}, 8),
+        ({"partition": "q", "nodes": "n2", "comment": "DLQUEUE_ELASTIC=1-8"}, 4),
+    ],
+)
+def test_gpus_that_a_job_of_another_partition_holds_are_not_shared(
+    fields: dict[str, Any], gpus: int
+) -> None:
+    """Nodes decide, not partitions: a job on a node of the pool holds what is there."""
+    both: dict[str, Any] = {"partitions": ("p", "q")}
+    nodes = [node("n1", **both), node("n2", **both), node("n3", state="IDLE+DRAIN", **both)]
+    other = job(9, **({"comment": "", "state": "RUNNING"} | fields))
+    pools, _ = look([job(), other], nodes, SETTINGS, [])
+    assert [(pool.partition, pool.gpus) for pool in pools] == [("p", gpus)]
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ class Share:
         """Run on these cores only from now on."""
         constrained = self._cpuset.cores is not None
         if constrained:
-            self._cpuset.plan()
+            self._cpuset.plan(cores)
         self._affinity.plan(cores)
         self.pinned = cores
         self._note()

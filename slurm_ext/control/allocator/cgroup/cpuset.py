@@ -2,10 +2,11 @@
 
 A job's own group is only ever widened: a step that starts later asks for the cores that Slurm gave
 it, and would fail in a narrower one. What is narrowed are the groups of steps and tasks in it.
+A requeued job has groups of the same names: what Slurm wrote into them holds.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,27 +18,39 @@ MAX_GROUPS = 512
 
 
 class Cpuset:
-    """One job's cpusets; `kept` maps each group touched to what it was."""
+    """One job's cpusets; `kept` maps each group touched to what it was, and what we may write.
 
-    def __init__(self, place: JobLocation, kept: dict[str, Any] | None = None) -> None:
+    Earlier versions kept only what it was.
+    """
+
+    def __init__(self, place: JobLocation, kept: Mapping[str, Any] | None = None) -> None:
         self._top = job_group(place)
-        self.kept: dict[str, Any] = kept or {}
+        self.kept: dict[str, list[str]] = {
+            name: [texts] if isinstance(texts, str) else list(texts)
+            for name, texts in (kept or {}).items()
+        }
 
     @property
     def cores(self) -> frozenset[int] | None:
         """Cores that Slurm gave to the job; None where it does not constrain it."""
         if self._top is None:
             return None
-        before = self.kept.get(str(self._top), read_cores(self._top))
+        before, *_ = self.kept.get(str(self._top), [read_cores(self._top)])
         return parse_cores(before) if before else None
 
-    def plan(self) -> None:
-        """Note what is there, before anything is changed."""
+    def plan(self, cores: frozenset[int]) -> None:
+        """Note what is there, and what `give` writes, before anything is changed."""
         if self._top is not None:
-            for folder in [*_above(self._top), self._top, *_below(self._top)]:
-                text = read_cores(folder)
-                if text:  # an empty one follows its parent
-                    self.kept.setdefault(str(folder), text)
+            for folder in [*_above(self._top), self._top]:
+                self._note(folder, cores)
+            for folder in _below(self._top):
+                self._note(folder, cores, format_cores(cores))
+
+    def _note(self, folder: Path, cores: frozenset[int], *narrow: str) -> None:
+        if text := read_cores(folder):  # an empty one follows its parent
+            before, *_ = self.kept.get(str(folder), [text])
+            grown = format_cores(parse_cores(text) | cores)
+            self.kept[str(folder)] = [before, text, grown, *narrow]
 
     def give(self, cores: frozenset[int]) -> None:
         """Run on `cores` from now on. Raises JobGoneError or OSError."""
@@ -50,15 +63,30 @@ class Cpuset:
             _write(folder, cores)
 
     def restore(self) -> None:
-        """As it was; groups that are gone went with the job."""
-        folders = sorted((Path(name) for name in self.kept), key=lambda path: len(path.parts))
+        """As it was, where it is as we left it; groups that are gone went with the job."""
+        if self._top is not None and not self._is_ours(self._top):
+            return  # Slurm's, of the job's next run
+        ours = filter(self._is_ours, map(Path, self.kept))
+        folders = sorted(ours, key=lambda path: len(path.parts))
         for folder in folders:
             with suppress(JobGoneError, OSError):
                 now = parse_cores(read_cores(folder) or "")
-                _write(folder, now | parse_cores(self.kept[str(folder)]))
+                _write(folder, now | self._before(folder))
         for folder in reversed(folders):
             with suppress(JobGoneError, OSError):
-                _write(folder, parse_cores(self.kept[str(folder)]))
+                _write(folder, self._before(folder))
+
+    def _before(self, folder: Path) -> frozenset[int]:
+        return parse_cores(self.kept[str(folder)][0])
+
+    def _is_ours(self, folder: Path) -> bool:
+        """True if its cores are those before us, or by us.
+
+        Where only the former were kept, groups in a job that has the same cores again are ours.
+        """
+        texts = self.kept.get(str(folder), [])
+        old = len(texts) == 1 and self._top in folder.parents
+        return old or parse_cores(read_cores(folder)) in map(parse_cores, texts)
 
 
 def job_group(place: JobLocation) -> Path | None:

@@ -47,7 +47,7 @@ def test_a_cpuset_grows_from_the_top_and_shrinks_from_the_bottom(
     task.mkdir()
     (task / "cpuset.cpus").write_text("0\n")
     cpuset = Cpuset(place)
-    cpuset.plan()
+    cpuset.plan(cores(2))
     written.clear()
     cpuset.give(cores(2))
     grown = [("uid_1000", "0-2"), ("job_7", "0-2"), ("step_batch", "0-2"), ("task_0", "0,2")]
@@ -63,11 +63,12 @@ def test_a_users_group_is_noted_where_it_has_cores(place: JobLocation) -> None:
     """Version 2 has none above the job; a group without cores of its own follows its parent."""
     job = version_2(Path(place.mount), place, "0-3")
     cpuset = Cpuset(place)
-    cpuset.plan()
-    assert cpuset.kept == {str(job): "0-3", str(job / "step_batch"): "0-3"}
+    step = str(job / "step_batch")
+    cpuset.plan(cores(1))
+    assert cpuset.kept == {str(job): ["0-3"] * 3, step: ["0-3", "0-3", "0-3", "1"]}
     (job / "step_batch/cpuset.cpus").write_text("1")
-    cpuset.plan()
-    assert cpuset.kept[str(job / "step_batch")] == "0-3"
+    cpuset.plan(cores(5))
+    assert cpuset.kept == {str(job): ["0-3", "0-3", "0-3,5"], step: ["0-3", "1", "1,5", "5"]}
     cpuset.give(cores(5))
     assert (job / "step_batch/user/cpuset.cpus").read_text() == "\n"
     assert Cpuset(place, cpuset.kept).cores == cores(0, 1, 2, 3)
@@ -78,7 +79,7 @@ def test_a_folder_that_is_no_users_is_not_changed(place: JobLocation) -> None:
     job = version_1(Path(place.mount), place, "0-3")
     (job.parent / "cpuset.cpus").write_text("\n")
     cpuset = Cpuset(place)
-    cpuset.plan()
+    cpuset.plan(cores(1))
     assert sorted(cpuset.kept) == [str(job), str(job / "step_batch")]
     assert cpuset_module._above(job / "step_batch/task") == []
 
@@ -87,7 +88,7 @@ def test_a_job_without_cores_of_its_own_is_not_constrained(place: JobLocation) -
     """There is nothing to note, to give or to put back."""
     version_2(Path(place.mount), place, "")
     cpuset = Cpuset(place)
-    cpuset.plan()
+    cpuset.plan(cores(1))
     assert (cpuset.cores, cpuset.kept) == (None, {})
     with pytest.raises(JobGoneError, match=r"^the job's cpuset is gone$"):
         cpuset.give(cores(1))
@@ -98,11 +99,51 @@ def test_a_group_that_goes_meanwhile_is_the_jobs_end(place: JobLocation) -> None
     """Its folder is named."""
     job = version_2(Path(place.mount), place, "0-3")
     cpuset = Cpuset(place)
-    cpuset.plan()
+    cpuset.plan(cores(1))
     job.rename(job.with_name("old"))
     with pytest.raises(JobGoneError, match=f"^{job} is gone$"):
         cpuset.give(cores(1))
     cpuset.restore()
+
+
+RERUNS = [("4-7", "4-7"), ("2-3", "2-3"), ("0-7", "0-7"), ("0-3", "0-3"), ("4-7", "0-1")]
+
+
+@pytest.mark.parametrize(("job_cores", "step_cores"), RERUNS)
+@pytest.mark.parametrize("old", [False, True])
+def test_cores_that_slurm_gave_to_a_requeued_job_stay(
+    place: JobLocation, job_cores: str, step_cores: str, old: bool
+) -> None:
+    """Its groups have the names of those before, and an undo is left of these; of any version."""
+    job = version_2(Path(place.mount), place, "0-3")
+    cpuset = Cpuset(place)
+    cpuset.plan(cores(0, 1))
+    cpuset.give(cores(0, 1))
+    kept = {name: texts[0] if old else texts for name, texts in cpuset.kept.items()}
+    (job / "cpuset.cpus").write_text(f"{job_cores}\n")
+    (job / "step_batch/cpuset.cpus").write_text(f"{step_cores}\n")
+    Cpuset(place, kept).restore()
+    assert (job / "cpuset.cpus").read_text().strip() == job_cores
+    assert (job / "step_batch/cpuset.cpus").read_text().strip() == step_cores
+
+
+@pytest.mark.parametrize("step_cores", ["0-3", "0-1", "1-2"])
+@pytest.mark.parametrize("old", [False, True])
+def test_a_killed_controllers_cores_are_undone(
+    place: JobLocation, step_cores: str, old: bool
+) -> None:
+    """Whichever of its cores it had come to write; and from an undo of an earlier version."""
+    job = version_2(Path(place.mount), place, "0-3")
+    cpuset = Cpuset(place)
+    for wanted in (cores(0, 1), cores(1, 2)):
+        cpuset.plan(wanted)
+        if wanted == cores(0, 1):
+            cpuset.give(wanted)
+    kept = {name: texts[0] if old else texts for name, texts in cpuset.kept.items()}
+    (job / "step_batch/cpuset.cpus").write_text(step_cores)
+    Cpuset(place, kept).restore()
+    assert (job / "cpuset.cpus").read_text().strip() == "0-3"
+    assert (job / "step_batch/cpuset.cpus").read_text() == "0-3"
 
 
 def test_at_most_512_groups_of_a_job_are_changed(place: JobLocation) -> None:
