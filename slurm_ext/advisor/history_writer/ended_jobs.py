@@ -4,11 +4,11 @@ import json
 from collections.abc import Sequence
 
 from slurm_ext.advisor.history_writer.requeued import RequeuedStarts
-from slurm_ext.advisor.history_writer.slurm_record import outcome_of, put, record_of
+from slurm_ext.advisor.history_writer.slurm_record import outcome_of, put, record_of, submitted
 from slurm_ext.advisor.limits.eligible import OPT_OUT, words_of
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.history.ingest.decisions import decision
 from slurm_ext.history.ingest.insert import apply_final_state
+from slurm_ext.history.ingest.job_decisions import decision_of
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views.queries import epilogs_of, recorded_nodes
 from slurm_ext.slurm import JobInfo, hostlist
@@ -53,7 +53,7 @@ class EndedJobs:
 
     def _write(self, history: History, job: JobInfo, node: str, nodes: int) -> None:
         """Put Slurm's word on a node's part of a job into the spool."""
-        ledger = decision(history, job_id=job.job_id, uid=job.user_id)
+        ledger = decision_of(history, submitted(job))
         token = None if ledger is None else str(ledger["token"])
         record = record_of(job, node, self._settings["site.cluster"], token, nodes=nodes)
         # A name of its own: the node's record may lie in the spool at this moment.

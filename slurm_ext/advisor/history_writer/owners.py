@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.advisor.history_writer.slurm_record import (
-    EARLY_S,
-    LATE_S,
     identity_of,
     name_of,
     outcome_of,
+    submitted,
     times_of,
 )
 from slurm_ext.core.errors import RecordError
+from slurm_ext.history.ingest.job_decisions import token_of
 from slurm_ext.history.store.reading import connect
-from slurm_ext.history.views.lookup import token_of
 from slurm_ext.slurm import JobInfo, SlurmClient, hostlist
 
 FRESH_S = 2.0  # how old an answer of Slurm may be; a user must not have it asked without end
@@ -102,17 +101,9 @@ class JobOwners:
         history = self._state_dir / "history.db"
         if not history.exists():
             return None
-        submit_s = job.submit_time_s or 0
+        token = claimed if isinstance(claimed, str) else ""
         with closing(connect(history)) as conn:
-            return token_of(
-                conn,
-                history,
-                job_id=job.array_job_id or job.job_id,
-                uid=job.user_id,
-                job_name=job.name,
-                between_s=(submit_s - LATE_S, submit_s + EARLY_S),
-                claimed=claimed if isinstance(claimed, str) else "",
-            )
+            return token_of(conn, history, submitted(job), token)
 
 
 def _is_over(job: JobInfo) -> bool:

@@ -12,8 +12,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slurm_ext.advisor.history_writer.ended_jobs import EndedJobs, all_told
-from slurm_ext.advisor.history_writer.telling import is_tied, owners, tell_elastic, tell_sharers
-from slurm_ext.advisor.history_writer.untied import candidates, certain, untied
+from slurm_ext.advisor.history_writer.telling import is_tied, tell_elastic, tell_sharers
+from slurm_ext.advisor.history_writer.untied import candidates, certain, requeued, untied
 from slurm_ext.advisor.limits.rules import client_of
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.ingest.decisions import claim, drop_unclaimed, unclaimed_rows
@@ -59,9 +59,9 @@ class Reconciler:
         if not waiting:
             return
         matches = candidates(waiting, jobs)
-        uids = owners(jobs)
         meant = {job for ids in matches.values() for job in ids}
-        tied = {job for job in meant if is_tied(history, job, uids)}
+        by_id = {job.job_id: job for job in jobs if job.job_id in meant}
+        tied = {job for job in meant if is_tied(history, by_id[job])}
         matches = {
             token: [job for job in meant if job not in tied] for token, meant in matches.items()
         }
@@ -70,7 +70,9 @@ class Reconciler:
         }
         for token, job_id in certain(matches).items():
             if token in settled:
-                claim(history, token, job_id, uid=uids[job_id], now_s=now_s)
+                claim(history, token, job_id, uid=by_id[job_id].user_id, now_s=now_s)
+        for token, ids in requeued(waiting, jobs).items():
+            matches[token] += ids
         doubtful = _doubtful(history, jobs, matches)
         drop_unclaimed(history, before_s=now_s - SURE_S, keep=doubtful)
         drop_unclaimed(history, before_s=now_s - KEEP_DOUBTFUL_S)

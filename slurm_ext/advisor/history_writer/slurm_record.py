@@ -6,6 +6,7 @@ from typing import Any
 
 from slurm_ext.core.files import replace_file
 from slurm_ext.core.records import Outcome
+from slurm_ext.history.ingest.job_decisions import SubmittedJob
 from slurm_ext.slurm import JobInfo
 
 EARLY_S, LATE_S = 1.5, 1.5  # slurmctld sets the submit time, in whole seconds, after the plugin ran
@@ -43,6 +44,19 @@ def record_of(
         "decision": token,
         "probe": {"summaries": [], "faults": []},
     }
+
+
+def submitted(job: JobInfo) -> SubmittedJob:
+    """The job as the ledger asks for it."""
+    submit_s = job.submit_time_s or 0
+    return SubmittedJob(
+        job_id=job.array_job_id or job.job_id,
+        uid=job.user_id,
+        job_name=job.name,
+        early_s=submit_s - LATE_S,
+        late_s=submit_s + EARLY_S,
+        requeued=job.restarts > 0,
+    )
 
 
 def identity_of(job: JobInfo, cluster: str, node: str) -> dict[str, Any]:

@@ -5,10 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from slurm_ext.advisor.history_writer.slurm_record import submitted
 from slurm_ext.advisor.history_writer.untied import candidates, untied
 from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuQueue, shared_gpu_jobs, write
 from slurm_ext.core import elastic_requests
-from slurm_ext.history.ingest.decisions import decision, elastic_jobs, solo_key_of, unclaimed_rows
+from slurm_ext.history.ingest.decisions import elastic_jobs, solo_key_of, unclaimed_rows
+from slurm_ext.history.ingest.job_decisions import decision_of
 from slurm_ext.history.store.store import History
 from slurm_ext.slurm import JobInfo
 
@@ -22,24 +24,32 @@ def tell_sharers(history: History, jobs: Sequence[JobInfo], folder: Path, at_s: 
     """
     sharers = shared_gpu_jobs(jobs)
     maybe = possible(history, jobs, solo_key_of) if sharers else {}
-    uids = owners(jobs)
+    by_id = {job.job_id: job for job in jobs}
     named = [
         replace(sharer, key=key)
         for sharer in sharers
-        for key in _names(history, int(sharer.job), uids, maybe)
+        for key in _names(history, by_id[int(sharer.job)], maybe)
     ]
     write(folder, SharedGpuQueue(at_s=at_s, jobs=tuple(named)))
 
 
 def tell_elastic(history: History, jobs: Sequence[JobInfo], folder: Path) -> None:
     """Let the elastic loop know whose environment let their size change."""
-    alive = {(job.job_id, job.user_id, job.name) for job in jobs if not job.ended}
-    tied = {job[0]: sizes for job, sizes in elastic_jobs(history).items() if job in alive}
+    said = elastic_jobs(history)
     maybe = possible(history, jobs, lambda row: row["elastic"])
     likely = {job: size for job, (size, *more) in maybe.items() if size and not more}
-    uids = owners(jobs)
-    certain = {job: size for job, size in likely.items() if not is_tied(history, job, uids)}
-    elastic_requests.write(folder, certain | tied)
+    sizes = {
+        job.job_id: _size(history, job, likely.get(job.job_id))
+        for job in jobs
+        if not job.ended and (job.job_id in likely or (job.job_id, job.user_id, job.name) in said)
+    }
+    elastic_requests.write(folder, {job: size for job, size in sizes.items() if size})
+
+
+def _size(history: History, job: JobInfo, likely: str | None) -> str | None:
+    """The word of the job's own decision, else the likely one."""
+    ledger = decision_of(history, submitted(job))
+    return likely if ledger is None else ledger["elastic"]
 
 
 def possible(
@@ -57,25 +67,17 @@ def possible(
     return sizes
 
 
-def owners(jobs: Sequence[JobInfo]) -> dict[int, int]:
-    """Owner of each job as Slurm has it: a decision of another user's is none of the job's."""
-    return {job.job_id: job.user_id for job in jobs}
-
-
-def is_tied(history: History, job_id: int, uids: Mapping[int, int]) -> bool:
+def is_tied(history: History, job: JobInfo) -> bool:
     """True if the ledger has the job's own decision."""
-    return decision(history, job_id=job_id, uid=uids[job_id]) is not None
+    return decision_of(history, submitted(job)) is not None
 
 
 def _names(
-    history: History,
-    job_id: int,
-    uids: Mapping[int, int],
-    maybe: Mapping[int, set[str | None]],
+    history: History, job: JobInfo, maybe: Mapping[int, set[str | None]]
 ) -> Iterable[str | None]:
     """Signatures of the scripts that the job can be; None where it can be any."""
-    ledger = decision(history, job_id=job_id, uid=uids[job_id])
+    ledger = decision_of(history, submitted(job))
     if ledger is not None:
         return [solo_key_of(ledger)]
-    names = maybe.get(job_id, set())
+    names = maybe.get(job.job_id, set())
     return sorted(names, key=str) if 0 < len(names) <= MOST_NAMES else [None]

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from slurm_ext.advisor.history_writer.slurm_record import EARLY_S, LATE_S
@@ -27,6 +28,21 @@ def untied(rows: Sequence[Mapping[str, Any]]) -> list[UntiedDecision]:
 
 def candidates(waiting: Sequence[UntiedDecision], jobs: Sequence[JobInfo]) -> dict[str, list[int]]:
     """Ids of the jobs that each token can have become: same user, name and moment."""
+    return _matches(waiting, [job for job in jobs if not job.restarts], LATE_S)
+
+
+def requeued(waiting: Sequence[UntiedDecision], jobs: Sequence[JobInfo]) -> dict[str, list[int]]:
+    """Ids of the jobs that each token may have become before Slurm requeued them.
+
+    Their submit time is that of the requeue: only their own records tell.
+    """
+    return _matches(waiting, [job for job in jobs if job.restarts], inf)
+
+
+def _matches(
+    waiting: Sequence[UntiedDecision], jobs: Sequence[JobInfo], late_s: float
+) -> dict[str, list[int]]:
+    """Ids of the jobs of each token's user and name, submitted up to `late_s` after it."""
     by_owner: dict[tuple[int, str], list[JobInfo]] = {}
     for job in jobs:
         if job.array_job_id is None and job.het_job_id is None:
@@ -36,7 +52,7 @@ def candidates(waiting: Sequence[UntiedDecision], jobs: Sequence[JobInfo]) -> di
             job.job_id
             for job in by_owner.get((proposal.uid, proposal.job_name), ())
             if job.submit_time_s is not None
-            and -EARLY_S <= job.submit_time_s - proposal.decided_s <= LATE_S
+            and -EARLY_S <= job.submit_time_s - proposal.decided_s <= late_s
         ]
         for proposal in waiting
     }

@@ -72,20 +72,17 @@ def drop_unclaimed(history: History, *, before_s: float, keep: Sequence[str] = (
 
 
 def decision(
-    history: History,
-    *,
-    token: str | None = None,
-    job_id: int | None = None,
-    uid: int | None = None,
+    history: History, *, token: str | None = None, job_id: int | None = None
 ) -> dict[str, Any] | None:
-    """The ledger's row for a token, or the newest for a job (an array's task included).
+    """The ledger's row for a token, or the newest for a job's id (an array's task included).
 
-    A job's row is its user's: `uid`, as Slurm has it, else that of the job's newest run.
+    A job's row is the user's of the job's newest run. For a job that Slurm lists there is more to
+    go by than its id (job_decisions.py).
     """
     with explaining(history.path):
         if token is not None:
             return next(history.db.query(_BY_TOKEN, [token]), None)
-        return next(history.db.query(_BY_JOB, {"job": job_id, "uid": uid}), None)
+        return next(history.db.query(_BY_JOB, {"job": job_id}), None)
 
 
 def elastic_jobs(history: History) -> dict[tuple[int, int, str], str]:
@@ -113,5 +110,5 @@ _BY_JOB = """
 SELECT * FROM decisions
 WHERE (job_id = :job OR job_id IN (SELECT array_job_id FROM runs WHERE job_id = :job))
 AND uid IS coalesce(
-    :uid, (SELECT uid FROM runs WHERE job_id = :job ORDER BY ingested_s DESC LIMIT 1), uid)
+    (SELECT uid FROM runs WHERE job_id = :job ORDER BY ingested_s DESC LIMIT 1), uid)
 ORDER BY id DESC LIMIT 1"""

@@ -77,36 +77,6 @@ def _rows(conn: sqlite3.Connection, level: Level, key: int, limit: int) -> list[
     return conn.execute(newest(KEY_OF_LEVEL[level]), (key, limit)).fetchall()
 
 
-_DECISION_OF = """
-SELECT token FROM decisions WHERE uid = :uid AND (
-    job_id = :job OR (state = 'proposed' AND token = :claimed AND job_name = :name
-    AND decided_s BETWEEN :early_s AND :late_s)
-) ORDER BY state, id DESC LIMIT 1"""
-
-
-def token_of(
-    conn: sqlite3.Connection,
-    path: Path,
-    *,
-    job_id: int,
-    uid: int,
-    job_name: str,
-    between_s: tuple[float, float],
-    claimed: str,
-) -> str | None:
-    """The decision tied to the user's job, else the `claimed` one if it can have become the job.
-
-    `between_s`: when a decision on the job was made.
-    """
-    early_s, late_s = between_s
-    values = {"job": job_id, "uid": uid, "claimed": claimed, "name": job_name}
-    with explaining(path):
-        row = conn.execute(
-            _DECISION_OF, {**values, "early_s": early_s, "late_s": late_s}
-        ).fetchone()
-    return None if row is None else str(row[0])
-
-
 def _run(row: tuple[Any, ...]) -> LoaderRun:
     values = dict(zip(LOADER_COLUMNS, row, strict=True))
     return LoaderRun(**{**values, "emulated": bool(values["emulated"])})

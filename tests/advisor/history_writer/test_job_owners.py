@@ -121,7 +121,8 @@ def test_a_job_that_runs_has_no_record_yet(tmp_path: Path) -> None:
         ("d1-tied", {"state": "claimed", "job_id": 5, "uid": 8}, "d1-tied", None),
         ("d1-own", {"uid": 7, "decided_s": 99.0}, "d1-own", "d1-own"),
         ("d1-own", {"uid": 7, "decided_s": 99.0}, ["d1-own"], None),
-        ("d1-own", {"uid": 7, "decided_s": 90.0}, "d1-own", None),
+        ("d1-own", {"uid": 7, "decided_s": 90.0}, "d1-own", "d1-own"),  # it was requeued since
+        ("d1-own", {"uid": 7, "decided_s": 102.0}, "d1-own", None),
         ("d1-own", {"uid": 7, "decided_s": 99.0, "job_name": "other"}, "d1-own", None),
         ("d1-eve", {"uid": 8, "decided_s": 99.0}, "d1-eve", None),
         ("d1-other", {"state": "claimed", "job_id": 4, "uid": 7}, "d1-other", None),

@@ -9,7 +9,7 @@ import pytest
 
 from slurm_ext.core.errors import HistoryError
 from slurm_ext.core.records import Level
-from slurm_ext.history.ingest import actions, decisions, insert, journal
+from slurm_ext.history.ingest import actions, decisions, insert, job_decisions, journal
 from slurm_ext.history.store import pages
 from slurm_ext.history.store.reading import APPLICATION_ID, connect
 from slurm_ext.history.store.store import History, open_history
@@ -27,6 +27,7 @@ from slurm_ext.history.views import (
 
 EVERYONE = queries.Filter()
 PERIOD = period_view.Period(since_s=0.0, until_s=1.0)
+LISTED = job_decisions.SubmittedJob(job_id=1, uid=2, job_name="n", early_s=0.0, late_s=1.0)
 QUESTIONS: dict[str, Callable[[History], object]] = {
     "loader rows": lambda h: list(columns.loader_rows(h)),
     "training rows": lambda h: list(columns.training_rows(h)),
@@ -45,9 +46,8 @@ QUESTIONS: dict[str, Callable[[History], object]] = {
     "together": lambda h: list(shared_runs.together_rows(h)),
     "alone": lambda h: list(shared_runs.alone_rows(h)),
     "counters": lambda h: list(shared_runs.counters_of(h, [1])),
-    "token": lambda h: lookup.token_of(
-        h.conn, h.path, job_id=1, uid=2, job_name="n", between_s=(0.0, 1.0), claimed="t"
-    ),
+    "token": lambda h: job_decisions.token_of(h.conn, h.path, LISTED, "t"),
+    "listed": lambda h: job_decisions.decision_of(h, LISTED),
     "outcomes": lambda h: outcomes.outcomes_of(h.conn, h.path, 1),
     "fair outcomes": lambda h: outcomes.fair_outcomes(h.conn, h.path, 1),
     "users": lambda h: outcomes.users_since(h.conn, h.path, 1),

@@ -12,7 +12,7 @@ from slurm_ext.history.store.pages import last_id
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views import columns, finished_jobs, queries
 from slurm_ext.history.views.finished_jobs import finished_since, newest_finished
-from slurm_ext.history.views.lookup import runs_with_workers, similar_runs, token_of
+from slurm_ext.history.views.lookup import runs_with_workers, similar_runs
 from slurm_ext.history.views.queries import Filter
 from slurm_ext.history.views.recent_runs import recent_runs
 from tests.history.conftest import add_counter, add_decision, add_run, insert
@@ -306,26 +306,3 @@ def test_runs_with_workers_are_the_users_own(history: History) -> None:
     assert found == [1, 3, 1]  # the sixth, the third, the first
     assert [run.workers for run in runs_with_workers(history.conn, history.path, "a", 1)] == [1]
     assert runs_with_workers(history.conn, history.path, "z") == []
-
-
-def test_the_decision_of_a_job(history: History) -> None:
-    """Tied to it, else the claimed one of its user, name and moment; bounds are inside."""
-    conn, path = history.conn, history.path
-    free = {"state": "proposed", "uid": 7, "job_name": "n"}
-    add_decision(conn, "early", decided_s=1.0, **free)
-    add_decision(conn, "late", decided_s=4.0, **free)
-    add_decision(conn, "tied", job_id=6, uid=7)
-
-    def found(claimed: str, job_id: int = 5, **changes: Any) -> str | None:
-        asked = {"uid": 7, "job_name": "n", "between_s": (1.0, 4.0), **changes}
-        return token_of(conn, path, job_id=job_id, claimed=claimed, **asked)
-
-    assert [found("early"), found("late"), found("tied"), found("")] == [
-        "early",
-        "late",
-        None,
-        None,
-    ]
-    assert found("early", 6) == "tied"
-    assert found("early", between_s=(1.1, 4.0)) is found("late", between_s=(1.0, 3.9)) is None
-    assert found("early", uid=8) is found("early", job_name="m") is found("", 6, uid=8) is None
