@@ -131,6 +131,25 @@ def test_the_gain_is_the_ratio_of_both_groups(history: History) -> None:
     assert math.isclose(math.sqrt(ratio.low * ratio.high), ratio.value)
 
 
+@pytest.mark.parametrize(
+    ("factor", "verdict"),
+    [
+        (1.0, "That is not chance."),
+        (0.5, "That may be chance: the interval holds 0 %."),
+        (0.25, "That is not chance: they ran slower."),
+    ],
+)
+def test_a_loss_is_as_sure_as_a_gain(
+    history: History, folder: Path, capsys: pytest.CaptureFixture[str], factor: float, verdict: str
+) -> None:
+    """The report speaks of chance only where the interval holds 0 %, and names a proven loss."""
+    changed = "UPDATE loader_runs SET samples_per_s = samples_per_s * ? WHERE run % 2 = 0"
+    history.conn.execute(changed, (factor,))
+    assert main(["report", "--config", str(folder / "dlqueue.toml"), "--json"]) == 0
+    (section,) = (s for s in json.loads(capsys.readouterr().out)["sections"] if s["key"] == "gain")
+    assert section["lead"][0].endswith(f" {verdict}")
+
+
 @pytest.mark.parametrize("missing", [0, 1])
 def test_a_gain_needs_enough_of_both_groups(history: History, folder: Path, missing: int) -> None:
     """With FEWEST decisions there is one, with one fewer there is none, and nothing is told."""

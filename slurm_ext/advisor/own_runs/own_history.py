@@ -82,7 +82,7 @@ def _locked(own: str) -> int:
 
 
 def take_in(own: Path) -> None:
-    """Enter the runs that wait into the history. Raises HistoryError."""
+    """Enter the runs that wait into the history. Raises HistoryError, OSError."""
     waiting = sorted((own / ARRIVED).glob("[!.]*.json"))
     if not waiting:
         return

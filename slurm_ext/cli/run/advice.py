@@ -53,8 +53,8 @@ def _counted(own: str, document: dict[str, Any]) -> str | None:
         take_in(Path(own))
         job = submission(document["command"], record["identity"], record["allocation"]["cpus"])
         chosen = decide(job, context_from_history(load(Path(own, NAME)), job)).decision
-    except DlqueueError:
-        return None  # a damaged history is what `dlqueue explain` tells of
+    except (DlqueueError, OSError):
+        return None  # a history that is damaged or read-only is what `dlqueue explain` tells of
     if chosen is None or chosen.action != "change" or chosen.predicted_after is None:
         return None
     before, after = chosen.before.num_workers, chosen.after.num_workers

@@ -26,12 +26,14 @@ _FORWARDED = (
 )
 _BY_A_PROCESS = (0, -1, -6)  # si_code of kill, sigqueue and tkill: a terminal's is the kernel's
 _PYTHON_IGNORES = (signal.SIGPIPE, signal.SIGXFSZ)  # a program of the user's must not
+_UNSEEN = 1 << 8  # status of an end that nobody saw: no success
 
 
 class Child:
     """A started program. Raises OSError where it cannot be started."""
 
     def __init__(self, argv: list[str], env: dict[str, str]) -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide the program's end
         self._signals = {*_FORWARDED, signal.SIGCHLD}
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
         try:
@@ -44,20 +46,26 @@ class Child:
         self._usage = None
 
     def wait(self, at_once: Task | None = None, at_leisure: Task | None = None) -> int:
-        """Hand on what is sent to us alone, until it ends; its status as waitpid has it.
+        """Hand on what processes send to us, until it ends; its status as waitpid has it.
+
+        A signal that was sent to both comes twice. Who else got it is not to be known: Slurm's
+        step daemon may signal its own children alone, or all that came of them (proctrack).
 
         `at_once` is called while it starts, `at_leisure` once it has run for LEISURE_S.
         """
         _quietly(at_once)
         while True:
-            pid, status, self._usage = os.wait4(self.pid, os.WNOHANG)  # type: ignore[assignment]  # a tuple whose items differ
+            try:
+                pid, status, self._usage = os.wait4(self.pid, os.WNOHANG)  # type: ignore[assignment]  # a tuple whose items differ
+            except ChildProcessError:
+                return _UNSEEN
             if pid:
                 return status
             received = self._received(at_leisure)
             if received is None:
                 _quietly(at_leisure)
                 at_leisure = None
-            elif received.si_signo != signal.SIGCHLD and _ours_alone(received):
+            elif received.si_signo != signal.SIGCHLD and received.si_code in _BY_A_PROCESS:
                 os.kill(self.pid, received.si_signo)
 
     def _received(self, at_leisure: Task | None) -> signal.struct_siginfo | None:
@@ -81,17 +89,6 @@ def _quietly(task: Task | None) -> None:
         pass
 
 
-def _ours_alone(received: signal.struct_siginfo) -> bool:
-    """False if the program got it as well: from its terminal, or from Slurm's step daemon."""
-    if received.si_code not in _BY_A_PROCESS:
-        return False
-    try:
-        with open(f"/proc/{received.si_pid}/comm", encoding="ascii", errors="replace") as file:
-            return not file.read().startswith("slurmstepd")
-    except OSError:
-        return True
-
-
 def leave_as(status: int) -> int:
     """The exit status to return; a program that a signal ended takes us with it."""
     if not os.WIFSIGNALED(status):
@@ -106,6 +103,18 @@ def leave_as(status: int) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
     os.kill(os.getpid(), number)
     return 128 + number
+
+
+def become(argv: list[str]) -> int:
+    """Put the program in our place; returns only if it cannot start, a shell's status."""
+    for number in _PYTHON_IGNORES:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvp(argv[0], argv)  # noqa: S606 (the user's own words, no shell between)
+    except OSError as error:
+        for number in _PYTHON_IGNORES:
+            signal.signal(number, signal.SIG_IGN)
+        return not_started(argv[0], error)
 
 
 def not_started(name: str, error: OSError) -> int:

@@ -60,7 +60,9 @@ def _run(argv: list[str], flags: list[str]) -> int:
 
         raise UsageError("name the program to run: dlqueue run python train.py")
     if "--off" in flags or _measured_by_site(os.environ.get("DLQUEUE_RUN_DIR")):
-        return _bare(argv)
+        from slurm_ext.cli.run.child import become
+
+        return become(argv)
     return _probed(argv, flags)
 
 
@@ -69,18 +71,9 @@ def _measured_by_site(run_dir: str | None) -> bool:
     return os.environ.get("DLQUEUE") == "off" or bool(run_dir and os.path.isdir(run_dir))
 
 
-def _bare(argv: list[str]) -> int:
-    try:
-        os.execvp(argv[0], argv)  # noqa: S606 (the user's own words, no shell between)
-    except OSError as error:
-        from slurm_ext.cli.run.child import not_started
-
-        return not_started(argv[0], error)
-
-
 def _probed(argv: list[str], flags: list[str]) -> int:
     from slurm_ext.advisor.own_runs import own_history, settled
-    from slurm_ext.cli.run.child import Child, leave_as, not_started
+    from slurm_ext.cli.run.child import Child, become, leave_as, not_started
     from slurm_ext.cli.run.probed import Watched
 
     try:
@@ -88,18 +81,22 @@ def _probed(argv: list[str], flags: list[str]) -> int:
         watched = Watched(argv, work_dir, settled.settled_workers(own, argv, work_dir))
     except OSError as error:  # a program is not kept from running by our disk
         print(f"dlqueue run: {error.filename}: {error.strerror}; not measured", file=sys.stderr)
-        return _bare(argv)
-    with watched:
-        try:
-            child = Child(argv, watched.env)
-        except OSError as error:
+        return become(argv)
+    try:
+        child = Child(argv, watched.env)
+    except OSError as error:
+        with watched:
             return not_started(argv[0], error)
-        status = child.wait(_prepare_end, _prepare_training_end)
-        document = watched.ended(status, child.cpu_s())
-    number = own_history.keep(own, document)
-    settled.remember(own, argv, work_dir, document["record"]["probe"]["summaries"])
-    if "--quiet" not in flags:
-        _tell(own, number, document, as_json="--json" in flags)
+    status = child.wait(_prepare_end, _prepare_training_end)
+    try:
+        with watched:
+            document = watched.ended(status, child.cpu_s())
+        number = own_history.keep(own, document)
+        settled.remember(own, argv, work_dir, document["record"]["probe"]["summaries"])
+        if "--quiet" not in flags:
+            _tell(own, number, document, as_json="--json" in flags)
+    except Exception as error:  # the status is the program's, whatever fails here
+        _say(f"dlqueue run: {error!r}") if "--quiet" not in flags else None
     return leave_as(status)
 
 
@@ -129,8 +126,11 @@ def _tell(own: str, number: int | None, document: dict[str, Any], *, as_json: bo
     causes = first_of(document)
     clause = advice(own, document, causes)
     end = end_json(number, document, clause, causes) if as_json else None
-    line = f"{end or end_line(number, document, clause)}\n"
+    _say(end or end_line(number, document, clause))
+
+
+def _say(line: str) -> None:
     try:
-        os.write(2, line.encode(sys.stderr.encoding or "utf-8", "backslashreplace"))
+        os.write(2, f"{line}\n".encode(sys.stderr.encoding or "utf-8", "backslashreplace"))
     except OSError:
         pass  # nobody can read it

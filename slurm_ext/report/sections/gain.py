@@ -79,18 +79,25 @@ def _lead(ratio: Ratio | None, groups: list[LogGroup], counted: list[Row]) -> li
                 " written, in mode act."
             )
         ]
-    sure = "That is not chance." if ratio.low > 1 else "That may be chance: the interval holds 0 %."
     return [
         (
             f"Jobs that dlqueue changed ran at {change(ratio.value)} samples/s compared with"
             f" eligible jobs that a draw left as written; the 95 % interval is"
-            f" {change(ratio.low)} to {change(ratio.high)}. {sure}"
+            f" {change(ratio.low)} to {change(ratio.high)}. {_sure(ratio)}"
         ),
         (
             f"Believed beforehand of the same jobs: {change(_wish(counted))}. A belief is no gain;"
             " it is told here to be checked."
         ),
     ]
+
+
+def _sure(ratio: Ratio) -> str:
+    if ratio.low > 1:
+        return "That is not chance."
+    if ratio.high < 1:
+        return "That is not chance: they ran slower."
+    return "That may be chance: the interval holds 0 %."
 
 
 def _wish(counted: list[Row]) -> float:

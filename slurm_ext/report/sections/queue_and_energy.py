@@ -29,7 +29,7 @@ SELECT at_s, kind, mode, subject, done, why, outcome FROM moves
 WHERE at_s >= ? AND at_s < ? ORDER BY at_s DESC, id DESC LIMIT {NEWEST}"""
 ENERGY = """
 SELECT gpu_model, count(*), count(gpu_energy_j), sum(gpu_energy_j), count(cpu_energy_j),
-    sum(cpu_energy_j), sum(iif(gpu_energy_j IS NOT NULL, gpu_hours, 0))
+    sum(cpu_energy_j), sum(iif(gpu_energy_j IS NOT NULL, gpu_hours / (1 + gpu_company), 0))
 FROM period_runs GROUP BY gpu_model ORDER BY 4 DESC, 2 DESC LIMIT 30"""
 
 

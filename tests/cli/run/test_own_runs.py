@@ -1,7 +1,6 @@
 """`dlqueue run`: the program stays what it is, and its run is the user's own."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,9 +15,9 @@ from slurm_ext.cli.common.settings import load_for_history
 from slurm_ext.cli.run.advice import advice, first_of
 from slurm_ext.core.settings.document import load
 from slurm_ext.node.common.job import PROBE_SITE
+from tests.cli.run.conftest import ROOT, Home
 from tests.whole import QUICK_TORCH
 
-ROOT = Path(__file__).parents[3]
 SLEEPY = (
     QUICK_TORCH
     + """
@@ -37,40 +36,6 @@ for batch in DataLoader(Far(), 16):
     optimizer.step()
 """
 )
-
-
-class Home:
-    """A user's home without a site."""
-
-    def __init__(self, path: Path) -> None:
-        self.state, self.tmp = path / "state", path / "tmp"
-        self.tmp.mkdir()
-        kept = {name: value for name, value in os.environ.items() if "DLQUEUE" not in name}
-        self.env = {**kept, "XDG_STATE_HOME": str(self.state), "TMPDIR": str(self.tmp)}
-
-    def dlqueue(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of dlqueue in the tree."""
-        return subprocess.run(
-            [sys.executable, "-m", "slurm_ext.cli", *words],
-            cwd=ROOT,
-            env={**self.env, **env},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def document(self, *words: str) -> dict[str, object]:
-        """What a command prints as JSON."""
-        done = self.dlqueue(*words, "--json")
-        assert done.returncode == 0, done.stderr
-        body: dict[str, object] = json.loads(done.stdout)
-        return body
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    """A home of its own."""
-    return Home(tmp_path)
 
 
 def test_a_training_is_measured_kept_and_known_to_predict(home: Home, tmp_path: Path) -> None:
