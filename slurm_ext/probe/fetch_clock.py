@@ -31,8 +31,8 @@ def measured_fetch(original: Callable[..., Any], worker: Any) -> Callable[..., A
 
 
 def _worker_meter(worker: Any) -> Any:
-    """The totals of the DataLoader worker that this process is; None: it is not one."""
-    if worker._worker_info is None:
+    """The totals of the DataLoader worker that this process is; None: nobody reads any."""
+    if worker._worker_info is None or not ProbeState.following.by_a_meter:
         return None
     if ProbeState.worker is None:
         directive = ProbeState.directive or Directive()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import math
 import multiprocessing
 import sys
 import threading
@@ -31,6 +32,7 @@ from .workers.signals import leave_to_the_training
 TRIAL_BATCHES = 2
 _PATIENCE_S = 30.0  # beyond this and ten times a fetch at home, forked workers have locked up
 _PATIENCE_FETCHES = 10.0
+_TOO_LARGE = "the dataset is too large to be watched"
 
 
 class LazyWorkers:
@@ -52,7 +54,7 @@ class LazyWorkers:
         self.starts = 0
         # A sampler that is not known shows its iterator with its first index.
         self.trial_left = TRIAL_BATCHES if on_trial else int(self.feed.drawing is None)
-        self.home_batch_s = 0.0
+        self.home_batch_s, self.quickest_s = 0.0, math.inf
         parts = user_iterator._dataset, user_iterator._collate_fn
         self.loop = LoopWatch(*parts, loader._index_sampler)
         self.claimed = gate.first > 0
@@ -140,12 +142,13 @@ class LazyWorkers:
         return data
 
     def _way(self) -> str | None:
-        """The reason against workers that lies in how the loader is drawn from and asked."""
+        """The reason against workers that lies in how the loader is drawn from, asked and seen."""
         if self.feed.drawing is None and not self._listed():
             return "a sampler of its own kind"
         if threading.get_ident() != self.thread or not self.trains_here():
             return READ_ELSEWHERE  # forked beside the training's own work
-        return None
+        # The first batch may have had to wait for what all others find done.
+        return None if self.loop.may_look(self.quickest_s) else _TOO_LARGE
 
     def _listed(self) -> bool:
         """True if all indices stand already, and nothing writes to them in this pass."""
@@ -167,7 +170,9 @@ class LazyWorkers:
             return self.own_next(user_iterator)
         finally:
             user_iterator._sampler_iter = self.drawn_here
-            self.home_batch_s = max(self.home_batch_s, time.perf_counter() - began)
+            took_s = time.perf_counter() - began
+            self.home_batch_s = max(self.home_batch_s, took_s)
+            self.quickest_s = min(self.quickest_s, took_s)
 
     def _start(self, user_iterator: Any) -> None:
         began = time.perf_counter()

@@ -22,7 +22,8 @@ def watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[A
         session = session_of(dataloader)
         meter = session and session.safely(session.meter, self)
         if not meter:
-            return original(self)
+            with _unfollowed():
+                return original(self)
         kept = getattr(self, "_iterator", None)  # persistent workers
         began = time.perf_counter()
         ProbeState.turns.leave(began)
@@ -37,6 +38,17 @@ def watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[A
         return iterator
 
     return __iter__
+
+
+@contextlib.contextmanager
+def _unfollowed() -> Iterator[None]:
+    """Meanwhile this thread's workers start without totals, which nobody would remove."""
+    following = ProbeState.following
+    before, following.by_a_meter = following.by_a_meter, False
+    try:
+        yield
+    finally:
+        following.by_a_meter = before
 
 
 def _iterator(original: Callable[[Any], Any], dataloader: Any, loader: Any, gate: Any) -> Any:

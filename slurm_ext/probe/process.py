@@ -18,6 +18,12 @@ from .step_session import StepSession
 _DUE_S = 0.2  # between looks at the summary
 
 
+class Following(threading.local):
+    """False while workers start that no meter follows: the thread's forks keep no totals."""
+
+    by_a_meter = True
+
+
 class ProbeState:
     """State of this process; a forked child starts without it."""
 
@@ -26,6 +32,7 @@ class ProbeState:
     worker: Any = None
     directive: Directive | None = None
     turns = Turns(steps.StepClock())
+    following = Following()
     imported_s = 0.0  # of the first framework
     founding = threading.RLock()  # held while the session is made
     starting = threading.Lock()  # held while a pass begins

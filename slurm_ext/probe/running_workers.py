@@ -31,8 +31,13 @@ class RunningWorkers:
         current.workers_now = gate.open
         current.gate = gate
         current.workers = weakref.ref(workers)
-        if current.meter.tuner is not None and not current.meter.tuner.settled:
+        if self._may_grow(current, gate):
             growth.remember(workers)
+
+    def _may_grow(self, current: Pass, gate: Gate) -> bool:
+        """True if more workers may be forked within the pass: a tuner that rests may wake."""
+        missing = gate.keeps_streams and gate.planned > gate.limit
+        return missing or current.meter.tuner is not None or self._gates.directive.borrows
 
     def grow(self, current: Pass, count: int, begin: Callable[[], None] | None = None) -> int:
         """Start up to `count` more workers for a pass that runs; return how many started.

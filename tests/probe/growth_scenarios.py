@@ -46,6 +46,12 @@ def _session() -> Any:
     return sys.modules["_dlqueue_probe.process"].ProbeState.session
 
 
+def _directive() -> Any:
+    """The request to this process, before its first pass."""
+    process = sys.modules["_dlqueue_probe.process"]
+    return process.session_of(torch.utils.data.dataloader).directive
+
+
 def grown(loader: Any, begin: Callable[[], None] | None = None) -> tuple[list[list[int]], int]:
     """Every item of two passes, the first one with two workers more from its tenth batch on."""
     items, added = [], 0
@@ -98,12 +104,56 @@ def spawned_ones_wait() -> Any:
 def slow_to_start() -> Any:
     """Four workers are told to a loader with pinned seeds, and each fork takes too long."""
     torch.manual_seed(0)
-    process = sys.modules["_dlqueue_probe.process"]
-    process.session_of(torch.utils.data.dataloader).directive.num_workers = 4
+    _directive().num_workers = 4
     growth: Any = importlib.import_module("_dlqueue_probe.workers.growth")
     growth._PATIENCE_S = 0.0  # one is started at a time
     loader: Any = DataLoader(Processes(), batch_size=4, num_workers=1)
     return _answer([item for batch in [*loader, *loader] for item in batch.tolist()], 0)
+
+
+class Noisy(Makers):
+    """Item i is i and what the loop set, as the worker knows it."""
+
+    noise = 0
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(0.001)
+        return torch.tensor([index, self.noise])
+
+
+def _noises(loader: Any, late: int = 0) -> list[int]:
+    """The noises of a pass whose loop sets another after each batch; `late` workers join it."""
+    seen, iterator = set(), iter(loader)
+    for step, batch in enumerate(iterator):
+        seen |= {noise for _, noise in batch.tolist()}
+        loader.dataset.noise = step + 1
+        if late and step == 10:
+            current = iterator.__dict__["_dlqueue"]
+            _session().grow(current, late)
+            current.gate.first = current.gate.asked = current.gate.limit
+    return sorted(seen)
+
+
+def changed_by_a_seeded_loop() -> Any:
+    """Two more are told to a loader with pinned seeds, and start once two fetches were watched."""
+    torch.manual_seed(0)
+    _directive().num_workers = 4
+    return _noises(DataLoader(Noisy(), batch_size=4, num_workers=2))
+
+
+def changed_where_workers_are_lent() -> Any:
+    _directive().borrows = True
+    return _noises(DataLoader(Noisy(), batch_size=4, num_workers=1), late=2)
+
+
+def changed_beside_a_settled_tuner() -> Any:
+    """The tuner may wake within a later pass."""
+    _directive().tunes = True
+    loader: Any = DataLoader(Noisy(), batch_size=4, num_workers=1)
+    list(loader)
+    (meter,) = _session().meters.all
+    meter.tuner.settled = True
+    return _noises(loader, late=2)
 
 
 if __name__ == "__main__":

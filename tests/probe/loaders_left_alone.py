@@ -219,3 +219,10 @@ def spawned_workers() -> Any:
         return flat(DataLoader(Numbers(), batch_size=4))
     finally:
         multiprocessing.set_start_method(None, force=True)
+
+
+@scenario("alone")
+def array_of_a_gigabyte() -> Any:
+    """A look at all its pages would take far longer than its small batches."""
+    array = np.zeros(1 << 30, dtype=np.uint8)
+    return flat(DataLoader(Numbers(lambda index: torch.tensor(index + array[index])), batch_size=4))

@@ -8,11 +8,17 @@ import pytest
 from tests.probe.conftest import Environment, Python
 from tests.probe.in_children import answers
 
+CHANGED = (
+    "changed_by_a_seeded_loop",
+    "changed_where_workers_are_lent",
+    "changed_beside_a_settled_tuner",
+)
 NAMES = (
     *("new_each_epoch", "behind_none", "persistent", "set_up_first", "spawned_ones_wait"),
     "slow_to_start",
+    *CHANGED,
 )
-Grown = Callable[[str], dict[str, Any]]
+Grown = Callable[[str], Any]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +31,7 @@ def grown(
     done = python(["-m", "tests.probe.growth_scenarios", *NAMES], env)
     assert (done.returncode, done.stderr) == (0, "")
     told = answers(done.stdout, run_dir)
-    return lambda name: dict(told[name][0])
+    return lambda name: told[name][0]
 
 
 @pytest.mark.parametrize("name", ["new_each_epoch", "behind_none"])
@@ -57,3 +63,9 @@ def test_no_worker_is_spawned_within_a_pass(grown: Grown) -> None:
     """Spawning copies the dataset through a pipe while the loop stands: none is added."""
     answer = grown("spawned_ones_wait")
     assert (answer["in_order"], answer["added"], answer["makers"][1]) == (True, 0, 1)
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_no_worker_knows_what_the_loop_changed_since_the_first(grown: Grown, name: str) -> None:
+    """One that is forked later would: where the loop changes the dataset, none is added."""
+    assert grown(name) == [0]

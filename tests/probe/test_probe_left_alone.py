@@ -1,7 +1,9 @@
 """Loaders that have to stay as written: by a look, by one fetch, or by what the loop does."""
 
 import pytest
+import torch
 
+from slurm_ext.probe.inspection.loop_changes import LoopWatch
 from tests.probe.conftest import Scenarios
 
 ALONE = {
@@ -28,6 +30,7 @@ ALONE = {
     "asks_for_its_worker": "the dataset asks in which process it is",
     "one_item_of_many": "the program may write to the dataset's items",
     "lock_and_a_thread": "the dataset takes a lock that another thread may hold",
+    "array_of_a_gigabyte": "the dataset is too large to be watched",
 }
 
 
@@ -96,6 +99,7 @@ TRIED = (
     "asks_for_its_worker",
     "one_item_of_many",
     "lock_and_a_thread",
+    "array_of_a_gigabyte",
 )
 
 
@@ -107,3 +111,10 @@ def test_a_run_that_nobody_asked_says_what_would_be_left_alone(scenarios: Scenar
         assert probed[name]["result"] == plain[name]["result"]
         assert row["method"] == "own"
         assert row["left_alone"] == (None if name in TRIED else reason)
+
+
+def test_looks_at_a_large_array_are_a_small_part_of_what_a_batch_takes() -> None:
+    """The same array may be watched beside batches that take long, and not beside short ones."""
+    watch = LoopWatch(torch.empty(1 << 28, dtype=torch.uint8), None)
+    watch.begin()
+    assert (watch.may_look(0.001), watch.may_look(0.1)) == (False, True)

@@ -278,9 +278,31 @@ def test_each_thread_is_told_of_itself() -> None:
     assert machine.queued_s() >= first
 
 
+def test_threads_that_ask_at_once_leave_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread opens a file of its own, which is closed when the thread ends."""
+    together, really = threading.Barrier(2, timeout=20), os.open
+    told: list[float] = []
+
+    def opened(path: str, *words: int) -> int:
+        if "schedstat" in path:
+            together.wait()
+        return really(path, *words)
+
+    machine.queued_s()
+    before = sorted(Path("/proc/self/fd").iterdir())
+    monkeypatch.setattr(os, "open", opened)
+    threads = [threading.Thread(target=lambda: told.append(machine.queued_s())) for _ in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(told) == 2
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
+
+
 def test_a_silent_kernel_is_not_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without scheduler statistics the answer is unknown, and a phase's figure is null."""
-    monkeypatch.setattr(machine._SCHEDSTAT, "text", lambda: b"0 0 0\n")
+    monkeypatch.setattr(machine._OWN.schedstat, "text", lambda: b"0 0 0\n")
     assert math.isnan(machine.queued_s())
     meter = fetching.WorkerMeter(str(tmp_path), None)
     meter.fetch(lambda _fetcher, index: index, type("F", (), {"auto_collation": True})(), [0])

@@ -43,6 +43,7 @@ class LoaderRefusal(IntEnum):
     LOCKED = 25
     RESEEDS = 26
     ASKS = 27
+    TOO_LARGE = 28
 
 
 _HOLDS = "the dataset holds "  # and what, in the words of the user's own classes
@@ -72,6 +73,7 @@ _CODES: Mapping[str, LoaderRefusal] = MappingProxyType(
         "the dataset takes a lock that another thread may hold": LoaderRefusal.LOCKED,
         "fetching seeds the training's random numbers": LoaderRefusal.RESEEDS,
         "the dataset asks in which process it is": LoaderRefusal.ASKS,
+        "the dataset is too large to be watched": LoaderRefusal.TOO_LARGE,
     }
 )
 """By the probe's words: rules.py, gates.py, session.py, lazy_workers.py, streams/verdict.py, and
@@ -104,6 +106,7 @@ CLAUSES: Mapping[int, str] = MappingProxyType(
         LoaderRefusal.LOCKED: "its dataset takes a lock beside other threads",
         LoaderRefusal.RESEEDS: "its dataset seeds its random numbers",
         LoaderRefusal.ASKS: "its dataset asks in which process it is",
+        LoaderRefusal.TOO_LARGE: "its dataset in memory is too large to be watched",
         LoaderRefusal.FAILED: "the workers that it was given failed",
     }
 )
@@ -125,6 +128,7 @@ ONLY_WHEN_TRIED = frozenset(
         LoaderRefusal.LOCKED,
         LoaderRefusal.RESEEDS,
         LoaderRefusal.ASKS,
+        LoaderRefusal.TOO_LARGE,
         LoaderRefusal.FAILED,
     )
 )

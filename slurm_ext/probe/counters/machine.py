@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import threading
@@ -137,18 +138,35 @@ class _ProcFile:
         self.handle = -1
 
     def text(self) -> bytes:
-        """Text of the file for this thread; a forked child or another thread opens it again."""
+        """Text of the file for this thread; a forked child opens it again."""
         thread = threading.get_native_id()
         if thread != self.thread:
-            handle, self.handle = self.handle, -1
-            if handle >= 0:
-                os.close(handle)
+            self.close()
             self.handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             self.thread = thread
         return os.pread(self.handle, 64, 0)
 
+    def close(self) -> None:
+        """Give the descriptor back."""
+        handle, self.handle = self.handle, -1
+        if handle >= 0:
+            with contextlib.suppress(OSError):  # a program may close all that it did not open
+                os.close(handle)
 
-_SCHEDSTAT = _ProcFile("schedstat")
+    __del__ = close
+
+
+class _OwnFiles(threading.local):
+    """Files of /proc of each thread, which ask nobody for the time between open and close.
+
+    They are closed with their thread: its part of a `threading.local` ends then.
+    """
+
+    def __init__(self) -> None:
+        self.schedstat = _ProcFile("schedstat")
+
+
+_OWN = _OwnFiles()
 
 
 def queued_s() -> float:
@@ -158,7 +176,7 @@ def queued_s() -> float:
     quota's throttling counts as waiting.
     """
     try:
-        _, waiting, slices = _SCHEDSTAT.text().split()
+        _, waiting, slices = _OWN.schedstat.text().split()
         return int(waiting) / 1e9 if int(slices) else math.nan  # a thread that asks has had one
     except (OSError, ValueError):
         return math.nan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 
@@ -11,7 +12,7 @@ def facts_of(loader: Any, dataloader: Any) -> dict[str, Any]:
     return {
         "dataset": type(loader.dataset).__name__[:80],
         "style": "map" if is_map else "iterable",
-        "batch_size": loader.batch_size or getattr(loader.batch_sampler, "batch_size", None),
+        "batch_size": _batch_size(loader),
         "length": length(loader.dataset),
         "user_num_workers": int(loader.num_workers),
         "persistent": bool(loader.persistent_workers),
@@ -30,6 +31,18 @@ def facts_of_iterator(iterator: Any, dataloader: Any) -> dict[str, Any]:
         "user_num_workers": int(iterator._num_workers),
         "persistent": bool(iterator._persistent_workers),
     }
+
+
+def _batch_size(loader: Any) -> int | None:
+    """Samples of a batch as the loader, or its batch sampler, says; None for what is no number.
+
+    A sampler's may be of any kind, numpy's for one, and the summary takes plain numbers alone.
+    """
+    try:
+        size = loader.batch_size or loader.batch_sampler.batch_size
+        return None if isinstance(size, bool) else int(operator.index(size))
+    except Exception:  # whatever the user's own raises
+        return None
 
 
 def rows_in_all(loader: Any) -> int | None:

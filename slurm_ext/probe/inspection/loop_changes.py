@@ -21,6 +21,8 @@ from .samplers import set_of
 
 _MOST_LOOKS, _MOST_OBJECTS = 64, 1000  # one or two us each, before each batch
 _MOST_CLOSELY = 20  # times as many around one fetch
+# Seconds of looks at pages before each batch: of such a batch at home a part, and as other looks.
+_MOST_OF_A_BATCH, _LEAST_S = 0.2, 0.0005
 
 
 class Snapshot:
@@ -66,6 +68,10 @@ class Snapshot:
         """True if a large array's page is no longer shared with workers that were forked."""
         return any(memory.copied() for memory in self.memories.values())
 
+    def pages_s(self) -> float:
+        """Seconds that `written` takes at most, about."""
+        return sum(memory.look_s() for memory in self.memories.values())
+
 
 class LoopWatch:
     """A look before each batch at what this loader's batches are made from."""
@@ -104,6 +110,11 @@ class LoopWatch:
 
     def _written(self) -> bool:
         return self._forked and any(one.written() for one in self._snapshots)
+
+    def may_look(self, batch_s: float) -> bool:
+        """True if looks at pages cost little beside batches that take so long at home."""
+        looks_s = sum(one.pages_s() for one in self._snapshots)
+        return looks_s <= max(_LEAST_S, _MOST_OF_A_BATCH * batch_s)
 
     def note_writes(self) -> None:
         """Keep in mind that pages were written to: after another fork they are shared again."""

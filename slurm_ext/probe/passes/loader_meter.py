@@ -61,7 +61,7 @@ class LoaderMeter:
         self.kept: str | None = None  # left alone for good: the trial said why
         self._trusted: weakref.ref[Any] | None = None
         self._passes: list[Pass] = []
-        self._lasting: Pass | None = None  # the latest pass of persistent workers
+        self._lasting: list[Pass] = []  # the latest pass of each iterator whose workers live on
         self._sums = PhaseSums()
         self.models: set[int] = set()  # that optimisers stepped with its batches
 
@@ -134,9 +134,17 @@ class LoaderMeter:
             self.starts.pass_s = current.wait_s + current.step_s
             self.worker_private = max(self.worker_private, current.made.private_bytes())
             self._sums.close(current, self.starts.latest_s)
-            self._lasting = current if self.facts["persistent"] else None
-            if self._lasting is None:
-                current.made.forget()
+            self._keep(current)
+
+    def _keep(self, current: Pass) -> None:
+        """Leave the totals of workers that last until their iterator is gone; all others' go."""
+        ended, fresh = [*self._lasting, current], current.iterator()
+        self._lasting = []
+        for each in ended:
+            if each.iterator() is None or not self.facts["persistent"]:
+                each.made.forget()
+            elif each is current or each.iterator() is not fresh:
+                self._lasting.append(each)
 
     def finish(self, current: Pass, late: int) -> None:
         """Add steps for which the pass's last batches waited at its end: loops read ahead."""
@@ -149,7 +157,7 @@ class LoaderMeter:
 
     def forget_workers(self) -> None:
         """At Python's end: no totals file stays."""
-        for current in [*self._passes, *([self._lasting] if self._lasting else [])]:
+        for current in [*self._passes, *self._lasting]:
             current.made.forget()
 
     def row(self) -> dict[str, Any]:

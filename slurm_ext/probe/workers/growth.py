@@ -43,7 +43,7 @@ _LISTS = ("_index_queues", "_workers", "_workers_status")
 def can_add(iterator: Any) -> bool:
     """True if `add_workers` can start workers for this iterator now, within its pass."""
     context = iterator.__dict__.get("_dlqueue_context")
-    if context is None or getattr(iterator, "_shutdown", True) or not _as_remembered(iterator):
+    if context is None or getattr(iterator, "_shutdown", True):
         return False
     streams = iterator.__dict__.get("_dlqueue_streams")
     if streams is not None and not streams.free:  # its workers' random states are the user's
@@ -52,7 +52,8 @@ def can_add(iterator: Any) -> bool:
     known = _OF_ONE_WORKER <= names <= _OF_ONE_WORKER | set(_FILLED_BY)
     parts = [_FILLED_BY[name] for name in names - _OF_ONE_WORKER] if known else []
     complete = known and all(hasattr(iterator, part) for part in (*parts, *_LISTS))
-    return bool(complete and context.get_start_method() == "fork")
+    forks = complete and context.get_start_method() == "fork"
+    return bool(forks and _as_remembered(iterator))
 
 
 def may_add_later(iterator: Any) -> bool:
@@ -64,26 +65,28 @@ def may_add_later(iterator: Any) -> bool:
 def remember(iterator: Any) -> None:
     """Keep what the dataset looks like now, as the iterator's present workers know it.
 
-    A worker that is forked later would know what the training process changed in between.
+    A worker that is forked later would know what the training process changed in between. What
+    cannot be looked at counts as changed.
     """
-    if "_dlqueue_signature" not in iterator.__dict__:
-        iterator._dlqueue_signature = DatasetInspection(iterator._dataset).signature
+    if "_dlqueue_signature" in iterator.__dict__:
+        return
+    iterator._dlqueue_signature = object()  # equals nothing
+    with contextlib.suppress(Exception):  # objects of another kind
         iterator._dlqueue_snapshot = Snapshot(iterator._dataset)
+        iterator._dlqueue_signature = DatasetInspection(iterator._dataset).signature
 
 
 def _as_remembered(iterator: Any) -> bool:
     before = iterator.__dict__.get("_dlqueue_signature")
     if before is None:
         return True
-    same = before == DatasetInspection(iterator._dataset).signature
-    return bool(same and not _changed(iterator._dlqueue_snapshot))
-
-
-def _changed(snapshot: Snapshot) -> bool:
     try:
-        return snapshot.changed() or snapshot.written()
+        if before != DatasetInspection(iterator._dataset).signature:
+            return False
+        snapshot = iterator._dlqueue_snapshot
+        return not (snapshot.changed() or snapshot.written())
     except Exception:  # arrays that are not the same ones
-        return True
+        return False
 
 
 def add_workers(
