@@ -113,6 +113,12 @@ class Submission:
     tres_freq: str | None = None
     mem_per_tres: str | None = None
     ntasks_per_tres: int | None = None
+    ntasks_per_core: int | None = None
+    ntasks_per_socket: int | None = None
+    sockets_per_node: int | None = None
+    cores_per_socket: int | None = None
+    threads_per_core: int | None = None  # --hint=nomultithread: 1
+    binds_gres: int | None = None  # 1: --gres-flags=enforce-binding
     features: str | None = None
     prefer: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)  # only the names dlqueue asks for

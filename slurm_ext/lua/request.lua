@@ -24,6 +24,9 @@ local NUMBERS = {
   [65534] = {
     cpus_per_task = "cpus_per_task", pn_min_cpus = "pn_min_cpus",
     ntasks_per_node = "ntasks_per_node", shared = "shared", ntasks_per_tres = "ntasks_per_tres",
+    ntasks_per_core = "ntasks_per_core", ntasks_per_socket = "ntasks_per_socket",
+    sockets_per_node = "sockets_per_node", cores_per_socket = "cores_per_socket",
+    threads_per_core = "threads_per_core",
   },
   [4294967294] = {
     user_id = "user_id", num_tasks = "num_tasks", min_nodes = "min_nodes", max_nodes = "max_nodes",
@@ -31,6 +34,8 @@ local NUMBERS = {
   },
   [2 ^ 62] = { mem_per_cpu_mib = "min_mem_per_cpu", mem_per_node_mib = "min_mem_per_node" },
 }
+
+local ENFORCES_BINDING = 2 ^ 4 -- of bitflags
 
 local ENVIRONMENT = {
   "DLQUEUE", "SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS", "PYTHONHASHSEED", "DLQUEUE_SHARE",
@@ -104,8 +109,14 @@ local function texts_of(job, script, partitions)
   return table.concat(texts, "\0") .. "\0", whole
 end
 
+-- Whether --gres-flags=enforce-binding keeps the job to its GPUs' sockets (slurm.h).
+local function binds_gres(job)
+  local flags = number(job.bitflags, 2 ^ 53)
+  return flags and math.floor(flags / ENFORCES_BINDING) % 2 == 1
+end
+
 local function numbers_of(job)
-  local seen = {}
+  local seen = { binds_gres(job) and ',"binds_gres":1' or nil }
   for limit, fields in pairs(NUMBERS) do
     for name, field in pairs(fields) do
       local value = number(job[field], limit)

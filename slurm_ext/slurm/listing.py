@@ -86,6 +86,7 @@ def _partition(row: Mapping[str, str], site: Mapping[str, int]) -> PartitionInfo
         max_cpus_per_node=_limit(row, "MaxCPUsPerNode"),
         billing=_value(row, "TRESBillingWeights"),
         job_defaults=_value(row, "JobDefaults"),
+        exclusive=row.get("OverSubscribe", "").startswith("EXCLUSIVE"),
         state=row.get("State", "UP"),
         min_nodes=_limit(row, "MinNodes"),
         max_nodes=_limit(row, "MaxNodes"),
@@ -104,8 +105,8 @@ def _named(row: Mapping[str, str], how: str) -> dict[str, tuple[str, ...]]:
 def _node(row: Mapping[str, str]) -> NodeInfo:
     return NodeInfo(
         name=row["NodeName"],
-        cpus=int(row["CPUTot"]),
-        mem_mib=int(row["RealMemory"]),
+        cpus=int(_value(row, "CPUEfctv") or row["CPUTot"]),
+        mem_mib=int(row["RealMemory"]) - int(_value(row, "MemSpecLimit") or 0),
         gres=read_gres(row["Gres"]),
         state=row["State"].rstrip("*~#!%$@^-"),
         partitions=tuple(row["Partitions"].split(",")) if "Partitions" in row else (),

@@ -122,6 +122,7 @@ class PartitionInfo:
     def_mem_per_node_mib: int | None = None
     billing: str = ""  # TRESBillingWeights
     job_defaults: str = ""  # CPUs and memory of a job for each of its GPUs
+    exclusive: bool = False  # OverSubscribe=EXCLUSIVE: jobs have whole nodes
     state: str = "UP"
     min_nodes: int | None = None
     max_nodes: int | None = None
@@ -145,8 +146,8 @@ class NodeInfo:
     """One node as it is configured."""
 
     name: str
-    cpus: int
-    mem_mib: int
+    cpus: int  # that jobs may have: those of CoreSpecCount and CpuSpecList are the system's
+    mem_mib: int  # without MemSpecLimit
     gres: Mapping[str, int] = field(default_factory=dict)  # gpu, gpu:a100, mps, ... → count
     state: str = "UNKNOWN"
     partitions: tuple[str, ...] = ()

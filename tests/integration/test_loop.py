@@ -57,6 +57,7 @@ SHOW = "#!/bin/bash\nenv | grep -E '^(DLQUEUE|SLURM_CPUS_PER_TASK|SRUN_CPUS)' | 
 ADVICE = re.compile(r"sbatch: dlqueue: .*workers 1 -> \d+: about [\d.]+x faster .*dlqueue=off\n")
 TRIED = "SELECT state, job_id FROM decisions WHERE job_name = 'tried'"
 PARTITIONS = "\n".join(f"PartitionName={name} Nodes=ALL" for name in ("shady", "told", "none"))
+LAYOUT = "it chooses sockets, cores or threads of its own"
 MODES = {
     "mode.partition.shady": "shadow",
     "mode.partition.told": "advise",
@@ -218,6 +219,26 @@ def test_the_kill_file_stops_everything_at_once(slurm: Sandbox) -> None:
 def test_arrays_and_whole_nodes_are_left_alone(slurm: Sandbox, argv: str) -> None:
     """Their CPUs are not one task's alone."""
     left_alone(slurm, *held(slurm, argv, "-c2"), "2")
+
+
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [
+        ("--hint=nomultithread", LAYOUT),
+        ("--threads-per-core=1", LAYOUT),
+        ("--ntasks-per-core=1", LAYOUT),
+        ("-B1", LAYOUT),
+        ("--gpus=1 --gres-flags=enforce-binding", LAYOUT),
+        ("--mincpus=3", "--mincpus sets its CPUs"),
+    ],
+)
+def test_a_layout_of_its_own_is_left_alone(slurm: Sandbox, argv: str, why: str) -> None:
+    """More CPUs would not be where it may run: Slurm would refuse it, or have it wait for ever."""
+    left_alone(slurm, *held(slurm, *argv.split(), "-c2"), "2")
+    held(slurm, *argv.split(), f"-Jlayout {argv}")
+    reason = f"SELECT reason FROM decisions WHERE job_name = 'layout {argv}'"
+    until(lambda: asked(slurm, reason), "the decision never came to the ledger")
+    assert asked(slurm, reason)[0][0] == why
 
 
 def test_gpus_with_their_cpus_are_left_alone(slurm: Sandbox) -> None:

@@ -107,6 +107,28 @@ def test_nodes_have_cpus_memory_and_gres(release: str) -> None:
     assert (second.state, second.partitions) == ("IDLE", ("main",))
 
 
+def test_the_systems_own_cpus_and_memory_are_no_jobs() -> None:
+    """CoreSpecCount and MemSpecLimit: a job that asks for them is refused by Slurm."""
+    line = (DATA / "22.05" / "nodes.txt").read_text().splitlines()[0]
+    line = line.replace("CPUEfctv=4", "CPUEfctv=3").replace(
+        "AllocMem=", "MemSpecLimit=192 AllocMem="
+    )
+    (node,) = read_nodes(line)
+    assert (node.cpus, node.mem_mib) == (3, 8000)
+    (older,) = read_nodes(line.replace("CPUEfctv=3 ", ""))
+    assert older.cpus == 4
+
+
+@pytest.mark.parametrize(
+    ("word", "exclusive"), [("NO", False), ("EXCLUSIVE", True), ("YES:4", False)]
+)
+def test_a_partition_of_whole_nodes_is_known(word: str, *, exclusive: bool) -> None:
+    """OverSubscribe=EXCLUSIVE of slurm.conf(5)."""
+    text = (DATA / "22.05" / "partitions.txt").read_text()
+    text = text.replace("OverSubscribe=NO", f"OverSubscribe={word}")
+    assert {one.exclusive for one in read_partitions(text, "")} == {exclusive}
+
+
 def test_the_wrapped_json_of_later_releases_is_read() -> None:
     """Numbers in objects and states in lists give the same record as plain ones."""
     (job,) = read_jobs(json.dumps({"jobs": [WRAPPED]}))

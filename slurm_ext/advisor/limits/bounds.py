@@ -26,6 +26,8 @@ class PartitionRules:
     def_mem_per_cpu_mib: int | None = None
     max_mem_per_cpu_mib: int | None = None
     keeps_cores: bool = True  # jobs on cores of their own; False: they compute on each other's
+    whole_nodes: bool = False  # a job has every CPU of its nodes, whatever it asks for
+    cpus_by_gpu: bool = False  # a job that names no CPUs has some for each GPU
     allowance: "JobAllowance" = field(
         default_factory=_no_limits
     )  # of the job's association and QOS

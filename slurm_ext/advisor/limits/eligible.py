@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of
+from slurm_ext.core.gpu_request import gpus_of
 from slurm_ext.core.records import Mode, Submission
 from slurm_ext.core.settings.document import Settings
 
@@ -12,6 +14,14 @@ OPT_OUT = "dlqueue=off"
 SHARE, ALONE = "dlqueue=share", "dlqueue=alone"
 MARK = "DLQUEUE_SHARED"  # in a job's environment: the part of a GPU that it was given
 _TOLD = ("DLQUEUE_NUM_WORKERS", "DLQUEUE_NUM_THREADS", "DLQUEUE_BUCKETS")
+_LAYOUT = (
+    "ntasks_per_core",
+    "ntasks_per_socket",
+    "sockets_per_node",
+    "cores_per_socket",
+    "threads_per_core",
+    "binds_gres",
+)
 _YES, _NO = frozenset({"1", "yes", "true", "on"}), frozenset({"0", "no", "false", "off"})
 
 
@@ -38,9 +48,30 @@ def why_not_edited(job: Submission) -> str | None:
         return "it runs in a reservation"
     if job.cpus_per_tres is not None:
         return "--cpus-per-gpu sets its CPUs"
+    if (job.pn_min_cpus or 1) > cpus_of(job):
+        return "--mincpus sets its CPUs"
+    if job.num_tasks is None and _gpus_set_tasks(job):
+        return "its GPUs set its tasks"
+    if any(getattr(job, name) is not None for name in _LAYOUT):
+        return "it chooses sockets, cores or threads of its own"
     if max(job.min_nodes or 1, job.max_nodes or 1) > 1:
         return "it spans several nodes"
     return None
+
+
+def why_not_here(job: Submission, rules: PartitionRules | None) -> str | None:
+    """Return the reason against edits in the job's partition; None: it may be edited."""
+    if rules is not None and rules.whole_nodes:
+        return "its partition gives whole nodes anyway"
+    if rules is not None and rules.cpus_by_gpu and job.cpus_per_task is None and gpus_of(job):
+        return "JobDefaults sets its CPUs by the GPU"
+    return None
+
+
+def _gpus_set_tasks(job: Submission) -> bool:
+    """True if Slurm works out the number of tasks from that of the GPUs."""
+    spread = job.tres_per_task is not None and job.tres_per_job is not None
+    return job.ntasks_per_tres is not None or spread
 
 
 def mode_of(job: Submission, settings: Settings, key: str) -> Mode:

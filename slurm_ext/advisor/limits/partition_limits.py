@@ -61,6 +61,8 @@ def _narrowest(rules: list[PartitionRules]) -> PartitionRules:
         def_mem_per_cpu_mib=max(r.def_mem_per_cpu_mib or 0 for r in rules) or None,
         max_mem_per_cpu_mib=_least(r.max_mem_per_cpu_mib for r in rules),
         keeps_cores=all(r.keeps_cores for r in rules),
+        whole_nodes=any(r.whole_nodes for r in rules),
+        cpus_by_gpu=any(r.cpus_by_gpu for r in rules),
     )
 
 

@@ -59,6 +59,9 @@ def _rules(
         or (None if per_node else _mib(config, "DefMemPerCPU")),
         max_mem_per_cpu_mib=partition.max_mem_per_cpu_mib or _mib(config, "MaxMemPerCPU"),
         keeps_cores=keeps_cores(config),
+        whole_nodes=partition.exclusive,
+        cpus_by_gpu="defcpupergpu"
+        in (partition.job_defaults or config.get("JobDefaults", "")).lower(),
     )
 
 

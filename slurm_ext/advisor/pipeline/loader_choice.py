@@ -16,8 +16,8 @@ from slurm_ext.advisor.evidence.whole_run import (
     WholeRunPredictor,
     whole_run_predictor,
 )
-from slurm_ext.advisor.limits.bounds import cpus_of, floor_for
-from slurm_ext.advisor.limits.eligible import why_not_edited
+from slurm_ext.advisor.limits.bounds import cpus_of, floor_for, tasks_of
+from slurm_ext.advisor.limits.eligible import why_not_edited, why_not_here
 from slurm_ext.advisor.pipeline.context import DecisionContext
 from slurm_ext.core.records import (
     SCRIPT_LEVELS,
@@ -63,12 +63,15 @@ def loader_choice(
     """The policy's choice, or the reason why it was not asked."""
     before = Shape(cpus_per_task=cpus_of(job), num_workers=summary.usual_workers)
     settings, estimated = context.settings, summary.estimate
-    why_not, least = why_not_edited(job), settings["policy.min_runs"]
+    why_not = why_not_edited(job) or why_not_here(job, context.rules)
+    least = settings["policy.min_runs"]
     far = estimated is not None and estimated.level not in SCRIPT_LEVELS
     if estimated is None:
         why_not = why_not or summary.why_none
     elif estimated.runs < least:
         why_not = why_not or _too_few(estimated.runs, least)
+    elif summary.whole.ranks < tasks_of(job):  # -n 8 for eight cores of one process
+        why_not = why_not or "it has more tasks than training processes"
     if why_not is not None or estimated is None:
         return Decision(action="leave", reason=str(why_not), before=before, after=before)
     from slurm_ext.advisor.evidence.worlds import Worlds, worlds_of

@@ -12,7 +12,7 @@ from typing import Any
 
 from slurm_ext.advisor.pipeline.sbatch_options import header_options, typed_options
 from slurm_ext.core.errors import InputError
-from slurm_ext.core.gpu_request import OPTIONS, gres_of_option
+from slurm_ext.core.gpu_request import OPTIONS, UNITS, count_gpus, gpus_in, gres_of_option
 from slurm_ext.core.records import Submission
 from slurm_ext.core.units import MIB, parse_memory, parse_minutes
 
@@ -52,15 +52,15 @@ def read_script(
             raise InputError(source, f"--{option}: {error}", line=line) from None
     if "chdir" in fields:
         fields["work_dir"] = join(work_dir, fields.pop("chdir"))  # noqa: PTH118 (keeps "." as sbatch)
+    fields |= {"gres": ",".join(gres.values()) or None, **_gres_fields(gres)}
+    tasks = fields.get("num_tasks") or _tasks_by_gpu(fields)
     return Submission(
         script=text,
         argv=(source, *args),
         user_name=user_name,
         user_id=user_id,
         env=env or {},
-        gres=",".join(gres.values()) or None,
-        **_gres_fields(gres),
-        **_with_cpus(fields),
+        **_with_cpus(fields | ({"num_tasks": tasks} if tasks else {})),
     )
 
 
@@ -88,6 +88,16 @@ def _take(fields: dict[str, Any], gres: dict[str, str], option: str, value: str 
         fields[field] = parse(_some(value))
     elif option == "nodes":
         fields["min_nodes"], fields["max_nodes"] = _nodes(_some(value))
+
+
+def _tasks_by_gpu(fields: Mapping[str, Any]) -> int:
+    """Tasks that sbatch works out from the GPUs; 0: it does not."""
+    per_task, per_gpu = gpus_in(fields.get("tres_per_task")), fields.get("ntasks_per_tres", 0)
+    if per_task:
+        return gpus_in(fields.get("tres_per_job")) // per_task
+    nodes: int = fields.get("min_nodes") or 1
+    lists = {unit: fields.get(f"tres_per_{unit}") for unit in UNITS}
+    return int(per_gpu * count_gpus(lists, nodes=nodes, tasks=1))
 
 
 def _with_cpus(fields: dict[str, Any]) -> dict[str, Any]:

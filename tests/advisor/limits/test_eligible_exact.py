@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.eligible import (
     wants_to_share,
     why_not_edited,
+    why_not_here,
     why_skipped,
     words_of,
 )
@@ -42,6 +44,17 @@ def test_the_reason_for_no_edit_at_all_is_one_clause(
         ({"shared": 2}, None),
         ({"reservation": ""}, "it runs in a reservation"),
         ({"cpus_per_tres": ""}, "--cpus-per-gpu sets its CPUs"),
+        ({"pn_min_cpus": 16}, "--mincpus sets its CPUs"),
+        ({"pn_min_cpus": 16, "cpus_per_task": 8}, "--mincpus sets its CPUs"),
+        ({"pn_min_cpus": 8, "cpus_per_task": 8}, None),
+        ({"pn_min_cpus": 1}, None),
+        ({"ntasks_per_tres": 1}, "its GPUs set its tasks"),
+        ({"ntasks_per_tres": 1, "num_tasks": 4}, None),
+        ({"tres_per_task": "gpu:1", "tres_per_job": "gpu:4"}, "its GPUs set its tasks"),
+        ({"tres_per_task": "gpu:1"}, None),
+        ({"threads_per_core": 1}, "it chooses sockets, cores or threads of its own"),
+        ({"binds_gres": 1}, "it chooses sockets, cores or threads of its own"),
+        ({"ntasks_per_socket": 0}, "it chooses sockets, cores or threads of its own"),
         ({"min_nodes": 2, "max_nodes": 1}, "it spans several nodes"),
         ({"max_nodes": 2}, "it spans several nodes"),
         ({"min_nodes": 0, "max_nodes": 0}, None),
@@ -83,3 +96,27 @@ def test_words_of_a_comment_are_split_at_commas_semicolons_and_blanks() -> None:
     """Nothing else divides words."""
     assert words_of(Submission(comment="a,b;c d\te:f")) == ["a", "b", "c", "d", "e:f"]
     assert words_of(Submission()) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "rules", "why"),
+    [
+        ({}, None, None),
+        ({}, {}, None),
+        ({}, {"whole_nodes": True}, "its partition gives whole nodes anyway"),
+        ({"tres_per_node": "gpu:1"}, {}, None),
+        (
+            {"tres_per_node": "gpu:1"},
+            {"cpus_by_gpu": True},
+            "JobDefaults sets its CPUs by the GPU",
+        ),
+        ({"tres_per_node": "gpu:1", "cpus_per_task": 2}, {"cpus_by_gpu": True}, None),
+        ({}, {"cpus_by_gpu": True}, None),
+    ],
+)
+def test_a_partition_may_give_other_cpus_than_the_job_asks_for(
+    fields: dict[str, Any], rules: dict[str, Any] | None, why: str | None
+) -> None:
+    """Then dlqueue does not know what the job has, and writes nothing."""
+    known = None if rules is None else PartitionRules(cpus_per_node=8, **rules)
+    assert why_not_here(Submission(**fields), known) == why

@@ -1,6 +1,7 @@
 """Rules of partitions and pools of their GPUs: every reason, every edge."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,29 @@ from slurm_ext.slurm import (
     PartitionInfo,
 )
 from slurm_ext.slurm.allowances import Allowances
+
+
+@pytest.mark.parametrize(
+    ("partition", "config", "whole_nodes", "cpus_by_gpu"),
+    [
+        ({}, {}, False, False),
+        ({"exclusive": True}, {}, True, False),
+        ({"job_defaults": "DefCpuPerGPU=4,DefMemPerGPU=1"}, {}, False, True),
+        ({}, {"JobDefaults": "DefCpuPerGPU=4"}, False, True),
+        ({"job_defaults": "DefMemPerGPU=1"}, {"JobDefaults": "DefCpuPerGPU=4"}, False, False),
+    ],
+)
+def test_a_partition_that_gives_cpus_by_itself_is_known(
+    partition: dict[str, Any], config: dict[str, str], *, whole_nodes: bool, cpus_by_gpu: bool
+) -> None:
+    """By OverSubscribe=EXCLUSIVE, or by JobDefaults, where a partition's own go first."""
+    client = MemoryClient(
+        known_nodes=(NodeInfo(name="n1", cpus=8, mem_mib=800, partitions=("a",)),),
+        known_partitions=(PartitionInfo(name="a", **partition),),
+        known_config=config,
+    )
+    rules = read_rules(client).partitions["a"]
+    assert (rules.whole_nodes, rules.cpus_by_gpu) == (whole_nodes, cpus_by_gpu)
 
 
 def test_the_clusters_rules_are_read_whole() -> None:

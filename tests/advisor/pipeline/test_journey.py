@@ -97,7 +97,7 @@ def test_an_emulated_accelerator_is_named_in_the_message() -> None:
 
 def test_several_tasks_move_min_cpus_by_their_number() -> None:
     """Slurm wants min_cpus = tasks x cpus-per-task, or the job pends for ever."""
-    edits = ask(job(num_tasks=2), STARVED).edits
+    edits = ask(job(num_tasks=2), replace(STARVED, ranks=2)).edits
     assert edits.cpus_per_task is not None
     assert edits.min_cpus == 2 * edits.cpus_per_task
 

@@ -212,3 +212,21 @@ def test_exclusive_needs_no_value_in_the_environment() -> None:
     assert environment_options({f"SBATCH_{name}": "" for name in named}) == {"exclusive": ""}
     given = environment_options({f"SBATCH_{name}": "1" for name in named})
     assert given == {"exclusive": "1", "gpus": "1", "array": "1", "mem": "1"}
+
+
+@pytest.mark.parametrize(
+    ("line", "tasks"),
+    [
+        ("--gpus=4 --ntasks-per-gpu=2", 8),
+        ("-N1 --gpus-per-node=4 --ntasks-per-gpu=1", 4),
+        ("-N1 --gres=gpu:4 --ntasks-per-gpu=1", 4),
+        ("--gpus=4 --gpus-per-task=2", 2),
+        ("--gpus-per-task=2", None),
+        ("--gpus=4", None),
+        ("-n 3 --gpus=4 --ntasks-per-gpu=2", 3),
+    ],
+)
+def test_tasks_by_the_gpu_are_worked_out(line: str, tasks: int | None) -> None:
+    """As sbatch 22.05 was seen to send them: CPUs are shared among all of them."""
+    assert read(line).num_tasks == tasks
+    assert read(f"{line} -c 2").min_cpus == 2 * (tasks or 1)
