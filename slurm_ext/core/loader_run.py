@@ -25,6 +25,7 @@ MIN_WALL_S = 1.0
 CLOCK_SLACK = 1.1  # waits and steps are timed separately from the total
 MOST_OF_ANYTHING = 1e18  # seconds or samples of one job
 LEAST_OF_ANYTHING = 1e-12  # below it, quotients leave the range of a float
+LEAST_CORES = 1e-3  # a process with fewer would not have come to its first batch
 MAX_THREADS = 4096
 MAX_MODEL_CHARS = 64
 
@@ -108,7 +109,7 @@ def run_of_training(
         samples_per_s=median([rate for _, rate in steady]),
         workers=round(median([workers for workers, _ in steady])),
         cores=_cores(record["allocation"], summaries, training.here, node_cores),
-        batch_size=loader.get("batch_size") or first.samples / first.batches,
+        batch_size=_batch_size(loader, first),
         accel_samples_per_s=sum([t.samples for t in runs]) / sum([t.step_s for t in runs]),
         fetch_wall_s=sum([t.fetch_wall_s for t in runs]) / fetch_samples,
         fetch_cpu_s=sum([t.fetch_cpu_s for t in runs]) / fetch_samples,
@@ -127,6 +128,12 @@ def run_of_training(
         **_mean_costs(runs, trained_on),
         **_whole_job(record, summaries, loaders, training.ranks),
     )
+
+
+def _batch_size(loader: _Json, t: _Totals) -> float:
+    """Samples of a batch: the loader's own number where one can be of that size, else the mean."""
+    told: float = loader.get("batch_size") or 0
+    return told if 1 <= told < MOST_OF_ANYTHING else max(1.0, t.samples / t.batches)
 
 
 def _settled(loader: _Json, t: _Totals) -> tuple[float, float] | None:
@@ -274,7 +281,7 @@ def _cores(
     """
     tasks_here = max(1, -(-allocation["num_tasks"] // max(1, allocation["num_nodes"])))
     allocated = allocation["cpus_per_task"] * tasks_here
-    bounds = [s["cores"] for s in summaries if s.get("cores")]
+    bounds = [s["cores"] for s in summaries if (s.get("cores") or 0) >= LEAST_CORES]
     if not node_cores or min(bounds, default=0) <= allocated:
         bounds.append(allocated / max(ranks, tasks_here))
     if node_cores:

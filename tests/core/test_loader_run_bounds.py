@@ -211,6 +211,24 @@ def test_a_batch_size_that_is_not_told_is_the_mean_batch() -> None:
     assert known(one).batch_size == 16
 
 
+@pytest.mark.parametrize(
+    ("told", "taken"), [(1, 1), (2.5, 2.5), (0.5, 32), (1e-30, 32), (1e17, 1e17), (1e18, 32)]
+)
+def test_a_batch_of_a_size_that_cannot_be_is_the_mean_batch(told: float, taken: float) -> None:
+    """A batch has at least one sample, and no more than a job has."""
+    one = deepcopy(GOLDEN)
+    one["probe"]["summaries"][0]["loaders"][0]["batch_size"] = told
+    assert known(one).batch_size == taken
+
+
+@pytest.mark.parametrize(("told", "taken"), [(0.5, 0.5), (1e-3, 1e-3), (1e-300, 2.0)])
+def test_next_to_no_cores_are_not_believed(told: float, taken: float) -> None:
+    """Nobody trains on them: the allocation's are taken."""
+    one = deepcopy(GOLDEN)
+    one["probe"]["summaries"][0]["cores"] = told
+    assert known(one).cores == taken
+
+
 def test_a_loop_a_tenth_longer_than_its_job_is_a_matter_of_clocks() -> None:
     """The bound belongs to it."""
     one = deepcopy(GOLDEN)

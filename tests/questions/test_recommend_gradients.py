@@ -46,6 +46,14 @@ def test_own_bytes_and_others_seconds() -> None:
     assert found.is_gpu("a100", other.gpu)
 
 
+def test_each_users_run_of_a_script_counts_as_that_users() -> None:
+    """Two users of one script are two trainings, and each is known by its user."""
+    rows = [SyncRow(2, 2, RUN, "ada"), SyncRow(1, 2, RUN, "bob")]
+    found = gradients_of(rows, MINE, 1e6)
+    assert found is not None
+    assert {(one.user, one.training) for one in found.others} == {("ada", "2"), ("bob", "2")}
+
+
 def test_the_newest_of_a_layout_counts() -> None:
     """A training that ran a hundred times is one."""
     rows = [SyncRow(2, 2, replace(RUN, exposed_s=0.04)), SyncRow(1, 2, RUN)]

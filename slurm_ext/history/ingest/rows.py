@@ -27,7 +27,7 @@ _MAX_JSON = 16 * 1024
 _MAX_NAME = 80
 _MAX_MODELS = 16
 MODELS_BETWEEN = " + "  # of one node
-_MAX_PLAIN_BYTES = 8 << 20  # of one deflated column when it is read
+_MAX_PLAIN_BYTES = 8 << 20  # of one deflated column, before and after
 MAX_TIMELINE, MAX_PROBES = 256 << 10, 64 << 10  # bytes in the history; one of 64 ranks has 12 KiB
 
 
@@ -139,18 +139,22 @@ def shared_resources(
 
 
 def deflated(value: Any, most: int = MAX_PROBES) -> bytes | None:
-    """Deflated JSON; None for what is empty, or takes more than `most` bytes."""
+    """Deflated JSON; None for what is empty, takes more than `most` bytes, or is not read again."""
     if not value:
         return None
-    packed = zlib.compress(_json(value).encode(), 1)
-    return packed if len(packed) <= most else None
+    plain = _json(value).encode()
+    packed = zlib.compress(plain, 1) if len(plain) <= _MAX_PLAIN_BYTES else b""
+    return packed if 0 < len(packed) <= most else None
 
 
 def inflated(blob: bytes | None) -> Any:
-    """The value that `deflated` wrote."""
+    """The value that `deflated` wrote; None of what is damaged, or too large and so cut."""
     if blob is None:
         return None
-    return json.loads(zlib.decompressobj().decompress(blob, _MAX_PLAIN_BYTES))
+    try:
+        return json.loads(zlib.decompressobj().decompress(blob, _MAX_PLAIN_BYTES))
+    except (ValueError, zlib.error):
+        return None
 
 
 _sync_columns: Callable[[SyncRun], tuple[Any, ...]] = attrgetter(*SYNC_COLUMNS)

@@ -12,35 +12,36 @@ from slurm_ext.history.store.store import History
 
 _FLAGS = ("takes_lists", "user_caps")
 _ROWS = f"""
-SELECT s.id, l.key_script, {", ".join(f"s.{name}" for name in SYNC_COLUMNS)}, s.gradients
-FROM sync_runs s CROSS JOIN loader_runs l ON l.run = s.run
+SELECT s.id, l.key_script, r.user, {", ".join(f"s.{name}" for name in SYNC_COLUMNS)}, s.gradients
+FROM sync_runs s CROSS JOIN loader_runs l ON l.run = s.run CROSS JOIN runs r ON r.id = s.run
 WHERE s.id > ? AND l.key_script IS NOT NULL ORDER BY s.id DESC LIMIT ?"""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncRow:
-    """One run with its place in the history and the key of its script."""
+    """One run with its place in the history, the key of its script and its user, if known."""
 
     id: int
     script: int
     run: SyncRun
+    user: str = ""
 
 
 def sync_rows(history: History, after_id: int, most: int) -> Iterator[SyncRow]:
     """The newest rows behind an id, the newest first. Raises HistoryError."""
     with explaining(history.path):
-        for number, script, *values, gradients in history.conn.execute(_ROWS, (after_id, most)):
-            row = _row(number, script, dict(zip(SYNC_COLUMNS, values, strict=True)), gradients)
-            if row is not None:
-                yield row
+        rows = history.conn.execute(_ROWS, (after_id, most))
+        for number, script, user, *values, gradients in rows:
+            run = _run(dict(zip(SYNC_COLUMNS, values, strict=True)), gradients)
+            if run is not None:
+                yield SyncRow(number, script, run, user or "")
 
 
-def _row(
-    number: int, script: int, values: Mapping[str, Any], gradients: bytes | None
-) -> SyncRow | None:
-    """The row; None where its lists were too long to be kept."""
-    if gradients is None:
+def _run(values: Mapping[str, Any], gradients: bytes | None) -> SyncRun | None:
+    """The run; None where its lists were too long to be kept, or do not come back."""
+    kept = inflated(gradients)
+    if kept is None:
         return None
-    lists = {name: tuple(values) for name, values in inflated(gradients).items()}
+    lists = {name: tuple(values) for name, values in kept.items()}
     flags = {name: bool(values[name]) for name in _FLAGS}
-    return SyncRow(number, script, SyncRun(**{**values, **flags, **lists}))
+    return SyncRun(**{**values, **flags, **lists})

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from slurm_ext.model.arrays import Array
+from slurm_ext.model.arrays import Array, weighted_quantile
 from slurm_ext.model.boosted_trees import Forest
 
 SLOT_S = 600
@@ -150,13 +150,3 @@ def persistence_of(need: Array, weights: Array | None = None) -> Persistence:
     return Persistence(
         {level: weighted_quantile(added[is_known], weight[is_known], level) for level in LEVELS}
     )
-
-
-def weighted_quantile(values: Array, weights: Array, level: float) -> float:
-    """Return a quantile, interpolated between values; with equal weights it is numpy's own."""
-    order = np.argsort(values, kind="stable")
-    sorted_weights = weights[order]
-    reached = np.cumsum(sorted_weights) - sorted_weights / 2  # by half of a value: its middle
-    span = reached[-1] - reached[0]
-    places = (reached - reached[0]) / span if span > 0 else np.zeros(len(sorted_weights))
-    return float(np.interp(level, places, values[order]))

@@ -13,7 +13,8 @@ from math import exp
 
 import numpy as np
 
-from slurm_ext.model.arrays import Array
+from slurm_ext.core.stats import fair_weights
+from slurm_ext.model.arrays import Array, weighted_quantile
 from slurm_ext.model.duration.model import KNOWN_FROM, MISSED
 
 STEP = 0.02  # of log time: a miss moves its bound out by 0.95 of it, a hit back by 0.05
@@ -71,13 +72,25 @@ class AdaptiveBounds:
             self._due = [due for due in self._due if due[2] in self._open]
             heapq.heapify(self._due)
 
-    def start(self, levels: Sequence[int], below: Array, above: Array) -> None:
-        """Set the shifts from held-out jobs: how far each fell outside (logs, negative inside)."""
+    def start(
+        self,
+        levels: Sequence[int],
+        below: Array,
+        above: Array,
+        owners: Sequence[str] | None = None,
+    ) -> None:
+        """Set the shifts from held-out jobs: how far each fell outside (logs, negative inside).
+
+        `owners`: the jobs' users, of whom nobody has more than a share of a bin; None: all count
+        alike.
+        """
         for at in range(len(self.low)):
             ours = np.asarray(levels) == at
             if ours.sum() >= 1 / MISSED:
-                self.low[at] = float(np.quantile(below[ours], 1 - MISSED))
-                self.high[at] = float(np.quantile(above[ours], 1 - MISSED))
+                whose = np.asarray(owners or [""] * len(ours))[ours].tolist()
+                weights = np.array(fair_weights(whose))
+                self.low[at] = weighted_quantile(below[ours], weights, 1 - MISSED)
+                self.high[at] = weighted_quantile(above[ours], weights, 1 - MISSED)
 
     def update(self, level: int, below: float, above: float) -> None:
         """Learn from an ended job that was not watched, by how far it fell outside (logs)."""

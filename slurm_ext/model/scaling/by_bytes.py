@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import exp, hypot, log
 
 from slurm_ext.core.records import Interval
-from slurm_ext.core.stats import NORMAL_90
+from slurm_ext.core.stats import NORMAL_90, fair_weights
 from slurm_ext.model.scaling.gpu_speed import next_gain, sped_up
 from slurm_ext.model.scaling.model import (
     ScalingMeasurement,
@@ -35,6 +35,7 @@ class ByteSeconds:
     """Seconds of exposed communication of one run for each byte of its gradients."""
 
     training: str
+    user: str = ""
     gpu: str
     ranks: int
     nodes: int
@@ -50,18 +51,22 @@ class GradientBytes:
     is_gpu: Callable[[str, str], bool]
 
     def exposed(self, gpu: str, config: TrainingConfig) -> LogNormal | None:
-        """Seconds of a step; None: others tell nothing. One GPU sends nothing: do not ask."""
-        near: dict[str, tuple[float, float]] = {}
+        """Seconds of a step; None: others tell nothing. One GPU sends nothing: do not ask.
+
+        No user has more than a share of it.
+        """
+        near: dict[tuple[str, str], tuple[float, float]] = {}
         for other in self.others:
             alike = other.ranks > 1 and (other.nodes > 1) == (config.nodes > 1)
             if alike and other.seconds > 0 and self.is_gpu(gpu, other.gpu):
-                found = _moved(other, config)
-                near[other.training] = min(near.get(other.training, found), found)
+                found, whose = _moved(other, config), (other.user, other.training)
+                near[whose] = min(near.get(whose, found), found)
         if not near:
             return None
-        logs = [moved for _, moved in near.values()]
-        next_one = next_gain(logs, list(near), usual_sd=USUAL_SD)
-        away = sum(distance for distance, _ in near.values()) / len(near)
+        logs, users = [moved for _, moved in near.values()], [user for user, _ in near]
+        next_one, weights = next_gain(logs, users, usual_sd=USUAL_SD), fair_weights(users)
+        distances = zip(weights, near.values(), strict=True)
+        away = sum(weight * distance for weight, (distance, _) in distances) / sum(weights)
         return LogNormal(
             log(self.size) + next_one.log_mean, hypot(next_one.log_sd, DISTANCE_SD * away)
         )

@@ -8,6 +8,8 @@ from slurm_ext.core.records import Level, LoaderRun
 SLACK = (
     1.5  # prefetched batches, clocks and rounding: what a sound run may be over a bound of its own
 )
+# Cores, or samples of a batch (ranks may share one). Beyond, powers leave the range of a float.
+LEAST, MOST = 1e-3, 1e18
 NONE_ALIKE = "no runs like this one"
 MOST_NAMED = 3  # values that are listed one by one
 _DIFFERENCES = {
@@ -31,6 +33,8 @@ def inconsistency(run: LoaderRun) -> str | None:
         and 0 < run.cores < inf
     ):
         return "it counted nothing"
+    if not (LEAST <= run.batch_size < MOST and LEAST <= run.cores < MOST):
+        return "it had batches or cores of a size that cannot be"
     if run.workers < 0 or not 0 <= run.fetch_cpu_s < inf:
         return "it has less than nothing"
     if run.samples_per_s > SLACK * run.accel_samples_per_s:

@@ -287,7 +287,7 @@ def _efficiency(run: LoaderRun, ideal: Curve) -> LogNormal | None:
         (ideal.receive_s + contention_s(ideal, run.samples_per_s, run.workers, run.cores))
         / run.batch_size
     )
-    accelerator = min(1.0, (run.samples_per_s * loop_s) ** SHARPNESS)
+    accelerator = min(1.0, run.samples_per_s * loop_s) ** SHARPNESS
     if 1 - accelerator < DATA_SHARE:
         return None
     supply = run.samples_per_s * (1 - accelerator) ** (-1 / SHARPNESS)

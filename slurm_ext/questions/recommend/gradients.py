@@ -27,7 +27,7 @@ def gradients_of(
     size = size or (sum(mine[0].run.bucket_bytes) if mine else None)
     others = [_bytes(row) for row in every if row not in mine and _tells(row)]
     newest = {
-        (example.training, example.gpu, example.ranks, example.nodes): example
+        (example.user, example.training, example.gpu, example.ranks, example.nodes): example
         for example in reversed(others)
     }
     examples = tuple(newest.values())
@@ -45,6 +45,7 @@ def _bytes(row: "SyncRow") -> "ByteSeconds":
     run = row.run
     return ByteSeconds(
         training=str(row.script),
+        user=row.user,
         gpu=run.accelerator or "",
         ranks=run.ranks,
         nodes=run.nodes,

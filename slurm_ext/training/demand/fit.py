@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from slurm_ext.model.arrays import Array
+from slurm_ext.model.arrays import Array, weighted_quantile
 from slurm_ext.model.demand.model import (
     DAY,
     HORIZONS,
@@ -15,7 +15,6 @@ from slurm_ext.model.demand.model import (
     DemandModel,
     RidgeLine,
     highest_ahead,
-    weighted_quantile,
 )
 from slurm_ext.training.forests import fit_forest
 

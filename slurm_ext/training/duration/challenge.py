@@ -3,7 +3,8 @@
 It is fitted to jobs that had ended when the later ones were submitted. The baselines are the mean
 of history (names backing off, QSSF's estimator) and the median of all. The serving model is
 compared only on jobs submitted after all that it has learned from. A promoted model is then fitted
-to all jobs; its bounds are those that the later jobs needed.
+to all jobs; its bounds are those that the later jobs needed. In all of this no user has more than a
+share (fair_weights).
 """
 
 import heapq
@@ -16,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.model.arrays import Array
+from slurm_ext.core.stats import fair_weights
+from slurm_ext.model.arrays import Array, weighted_quantile
 from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
 from slurm_ext.model.duration.artifact import FOLDER, DurationArtifact, load, serialize
 from slurm_ext.model.duration.model import DurationModel, DurationQuantiles
 from slurm_ext.model.duration.query import SITE, query_of_run, runtime_s
 from slurm_ext.model.duration.state import JobFeatures
+from slurm_ext.model.duration.user_bounds import UserBounds
 from slurm_ext.training.challenger import Challenger, Export, Scores, TrainingVerdict
 from slurm_ext.training.duration import fit as training
 from slurm_ext.training.duration.fit import FinishedJob, features, fit
@@ -67,25 +70,25 @@ def challenge(jobs: Sequence[FinishedJob], models: Path) -> TrainingVerdict:
     since_s = _calibrated_since(table, older)
     if (table.end_s <= since_s).sum() < training.FEWEST:
         return replace(verdict, why="too few jobs had ended when the later ones were submitted")
-    rows, log_s = table.rows[later], table.log_s[later]
+    rows, log_s, owners = table.rows[later], table.log_s[later], table.owners[later].tolist()
 
     def scores(model: DurationArtifact) -> Scores:
         times = table.submit_s[later], table.end_s[later]
-        learned_log_s = table.log_s[table.end_s <= cut_s]
+        weights, (mean, median) = _fair(owners), _naive(table, table.end_s <= cut_s)
         history = rows[:, SITE.features.index("history")]
-        history = np.where(np.isnan(history), learned_log_s.mean(), history)
+        history = np.where(np.isnan(history), mean, history)
         return {
-            "ours": score(model, rows, log_s, times),
-            "history": {"mae": float(np.abs(history - log_s).mean())},
-            "median": {"mae": float(np.abs(np.median(learned_log_s) - log_s).mean())},
+            "ours": score(model, rows, log_s, times, owners),
+            "history": {"mae": _error(history, log_s, weights)},
+            "median": {"mae": _error(median, log_s, weights)},
             "incumbent": None
             if serving is None
-            else score(serving, _rows(serving, jobs, table)[later], log_s, times),
+            else score(serving, _rows(serving, jobs, table)[later], log_s, times, owners),
         }
 
     def export(model: DurationArtifact, scores: Scores) -> Export:
         about = {"window_s": table.window_s, "runs": len(jobs), "scores": scores}
-        bounds = _bounds(model.durations.predict(rows), log_s)
+        bounds = _bounds(model.durations.predict(rows), log_s, owners)
         whole = DurationArtifact(_fit(table, np.ones(len(jobs), bool)), bounds, about)
         return Export(serialize(whole), lambda folder: difference(whole, load(folder), rows))
 
@@ -138,7 +141,8 @@ def _fitted(table: JobTable, older: NDArray[np.bool_], since_s: float) -> Durati
     first = table.end_s <= since_s
     before = _fit(table, first)
     newest = older & (table.submit_s >= since_s)
-    bounds = _bounds(before.predict(table.rows[newest]), table.log_s[newest])
+    predicted, owners = before.predict(table.rows[newest]), table.owners[newest].tolist()
+    bounds = _bounds(predicted, table.log_s[newest], owners)
     return DurationArtifact(_fit(table, older), bounds)
 
 
@@ -148,44 +152,69 @@ def _fit(table: JobTable, which: NDArray[np.bool_]) -> DurationModel:
     return fit(SITE, table.rows if every else table.rows[which], table.log_s[which], owners=owners)
 
 
-def _bounds(predicted: DurationQuantiles, log_s: Array) -> AdaptiveBounds:
+def _bounds(predicted: DurationQuantiles, log_s: Array, owners: Sequence[str]) -> AdaptiveBounds:
     bounds = AdaptiveBounds()
     levels = predicted.known.tolist()
-    bounds.start(levels, predicted.log_low - log_s, log_s - predicted.log_high)
+    bounds.start(levels, predicted.log_low - log_s, log_s - predicted.log_high, owners)
     return bounds
 
 
+def _fair(owners: Sequence[str]) -> Array:
+    return np.array(fair_weights(owners))
+
+
+def _naive(table: JobTable, which: NDArray[np.bool_]) -> tuple[float, float]:
+    """Mean and median of these jobs' logs."""
+    log_s, weights = table.log_s[which], _fair(table.owners[which].tolist())
+    return float(np.average(log_s, weights=weights)), weighted_quantile(log_s, weights, 0.5)
+
+
+def _error(predicted: Array | float, log_s: Array, weights: Array) -> float:
+    return float(np.average(np.abs(predicted - log_s), weights=weights))
+
+
 def score(
-    artifact: DurationArtifact, rows: Array, log_s: Array, times: tuple[Array, Array]
+    artifact: DurationArtifact,
+    rows: Array,
+    log_s: Array,
+    times: tuple[Array, Array],
+    owners: Sequence[str],
 ) -> dict[str, float]:
     """Of logs, the median's mean absolute error and the mean's R2; the share inside the interval.
 
-    `times`: submissions, in order, and ends.
+    `times`: submissions, in order, and ends. `owners`: the jobs' users, of whom nobody counts for
+    more than a share.
     """
-    predicted = artifact.durations.predict(rows)
-    spread = float(((log_s - log_s.mean()) ** 2).sum())
+    predicted, weights = artifact.durations.predict(rows), _fair(owners)
+    spread = float(weights @ (log_s - np.average(log_s, weights=weights)) ** 2)
+    left = float(weights @ (predicted.log_mean - log_s) ** 2)
+    inside = _inside(UserBounds(artifact.bounds.copy()), predicted, log_s, times, owners)
     return {
-        "mae": float(np.abs(predicted.log_median - log_s).mean()),
-        "log_r2": 1 - float(((predicted.log_mean - log_s) ** 2).sum()) / max(spread, 1e-12),
-        "coverage90": _coverage(artifact.bounds.copy(), predicted, log_s, times),
+        "mae": _error(predicted.log_median, log_s, weights),
+        "log_r2": 1 - left / max(spread, 1e-12),
+        "coverage90": float(np.average(inside, weights=weights)),
     }
 
 
-def _coverage(
-    bounds: AdaptiveBounds, predicted: DurationQuantiles, log_s: Array, times: tuple[Array, Array]
-) -> float:
-    """Share inside the interval while every job that ends moves the bounds, as in service."""
+def _inside(
+    bounds: UserBounds,
+    predicted: DurationQuantiles,
+    log_s: Array,
+    times: tuple[Array, Array],
+    owners: Sequence[str],
+) -> list[bool]:
+    """True for jobs inside the interval while every one that ends moves it, as in service."""
     below, above = predicted.log_low - log_s, log_s - predicted.log_high
     running: list[tuple[float, int]] = []
-    inside = 0
+    inside = list[bool]()
     for at, (submit_s, end_s) in enumerate(zip(*times, strict=True)):
         while running and running[0][0] <= submit_s:
             _, ended = heapq.heappop(running)
-            bounds.update(int(predicted.known[ended]), below[ended], above[ended])
-        level = int(predicted.known[at])
-        inside += below[at] <= bounds.low[level] and above[at] <= bounds.high[level]
+            bounds.update(owners[ended], int(predicted.known[ended]), below[ended], above[ended])
+        low, high = bounds.shifts(owners[at], int(predicted.known[at]))
+        inside.append(bool(below[at] <= low and above[at] <= high))
         heapq.heappush(running, (end_s, at))
-    return float(inside / len(log_s))
+    return inside
 
 
 def _load_with_window(folder: Path) -> DurationArtifact:

@@ -7,6 +7,7 @@ from typing import Any
 
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.history.store.names import KEY_OF_LEVEL
+from slurm_ext.model.throughput.evidence_checks import inconsistency
 from slurm_ext.model.throughput.features import PriorInput
 from slurm_ext.model.throughput.inversion import invert
 
@@ -38,11 +39,14 @@ def examples(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[Exam
     """Examples of rows of history whose values stand in the order of `columns`, oldest first.
 
     The rows come newest first; those behind the first NEWEST examples are not read. Rows without a
-    measured rate or cost (imported ones may have none) are left out.
+    measured rate or cost (imported ones may have none) are left out, as are those that contradict
+    themselves.
     """
     named = (dict(zip(columns, row, strict=True)) for row in rows)
     measured = (row for row in named if all((row[name] or 0) > 0 for name in _POSITIVE))
-    found = [_example(row) for row in islice(measured, NEWEST)]
+    runs = ((row, LoaderRun(**{name: row[name] for name in _LOADER})) for row in measured)
+    sound = ((row, run) for row, run in runs if inconsistency(run) is None)
+    found = [_example(row, run) for row, run in islice(sound, NEWEST)]
     found.reverse()
     return sorted(found, key=lambda example: example.end_s)
 
@@ -54,8 +58,7 @@ def split(every: Sequence[Example]) -> Split:
     return Split(every[:first], every[first:second], every[second:])
 
 
-def _example(row: dict[str, Any]) -> Example:
-    run = LoaderRun(**{name: row[name] for name in _LOADER})
+def _example(row: dict[str, Any], run: LoaderRun) -> Example:
     inverted = invert(run)
     prior_input = PriorInput(
         user=row["user"],

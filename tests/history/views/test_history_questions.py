@@ -12,6 +12,7 @@ from slurm_ext.history.store.pages import last_id
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views import columns, finished_jobs, queries
 from slurm_ext.history.views.finished_jobs import finished_since, newest_finished
+from slurm_ext.history.views.job_efficiency import JobFilter, newest_jobs
 from slurm_ext.history.views.lookup import runs_with_workers, similar_runs
 from slurm_ext.history.views.queries import Filter
 from slurm_ext.history.views.recent_runs import recent_runs
@@ -63,6 +64,17 @@ def test_a_run_has_its_loaders_columns(history: History) -> None:
     assert [kinds[name] for name in names] == ["TEXT", "INTEGER", "REAL", "INTEGER"]
     assert kinds["end_s"] == "REAL"
     assert set(kinds) == set(row)
+
+
+def test_a_summary_that_does_not_come_back_hides_no_job(history: History) -> None:
+    """One user's cut summary leaves his own job without its waiting, and every job listed."""
+    add_run(history.conn, 1)
+    add_run(history.conn, 2)
+    insert(history.conn, "probes", run=1, summaries=b"cut")
+    assert [job["job_id"] for job in newest_jobs(history, JobFilter(), 10)] == [2, 1]
+    found = queries.job(history, 1)
+    assert found is not None
+    assert found["runs"][0]["probe"] is None
 
 
 def test_everything_of_a_job(history: History) -> None:

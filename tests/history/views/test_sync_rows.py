@@ -46,6 +46,15 @@ def test_runs_of_no_known_script_are_nobodys(history: History) -> None:
     assert list(sync_rows(history, 0, 10)) == []
 
 
+def test_lists_that_do_not_come_back_are_passed_over(history: History) -> None:
+    """One damaged run hides no other, and each run tells whose it is."""
+    add(history, 1)
+    add(history, 2)
+    history.conn.execute("UPDATE sync_runs SET gradients = x'00' WHERE run = 2")
+    history.conn.execute("UPDATE runs SET user = 'ada' WHERE id = 1")
+    assert [(row.run, row.user) for row in sync_rows(history, 0, 10)] == [(SYNCHRONISED, "ada")]
+
+
 def test_evidence_is_ingested_with_its_record(history: History, spool: Spool) -> None:
     """And goes with it."""
     spool(probe=record()["probe"])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from slurm_ext.model.arrays import weighted_quantile
 from slurm_ext.model.demand.model import (
     FEATURES,
     HORIZONS,
@@ -13,7 +14,6 @@ from slurm_ext.model.demand.model import (
     features,
     highest_ahead,
     persistence_of,
-    weighted_quantile,
 )
 
 RANDOM = np.random.default_rng(1)

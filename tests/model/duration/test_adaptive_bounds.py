@@ -68,6 +68,17 @@ def test_held_out_jobs_set_the_first_bounds() -> None:
     assert bounds.low[1] == pytest.approx(0.1805)
 
 
+def test_no_user_has_more_than_a_share_of_the_first_bounds() -> None:
+    """A user of most jobs, all well inside, leaves the bounds to those whose jobs were not."""
+    owners = ["mallory"] * 97 + ["ada", "bob", "eve"]
+    outside = np.array([-5.0] * 97 + [1.0] * 3)
+    alike, fair = AdaptiveBounds(), AdaptiveBounds()
+    alike.start([0] * 100, outside, outside)
+    fair.start([0] * 100, outside, outside, owners)
+    assert (alike.low[0], alike.high[0]) == (-5.0, -5.0)
+    assert (fair.low[0], fair.high[0]) == (1.0, 1.0)
+
+
 def test_an_unwatched_end_moves_both_bounds() -> None:
     """By how far it fell outside the unmoved ones; exactly on a moved bound is inside."""
     bounds = AdaptiveBounds([0.1, 0.0, 0.0], [0.1, 0.0, 0.0])

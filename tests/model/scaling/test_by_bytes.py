@@ -64,6 +64,25 @@ def test_a_gain_changes_the_computing_alone() -> None:
     assert found.rate(NODE)[0] == pytest.approx(4 * 32 / 0.06)
 
 
+def test_one_users_trainings_are_a_third_of_a_bytes_seconds() -> None:
+    """However many scripts he has, and however far off: he outvotes nobody."""
+
+    def others(user: str, scripts: int, seconds: float) -> list[ByteSeconds]:
+        return [
+            ByteSeconds(
+                training=f"{user}{n}", user=user, gpu="t4", ranks=4, nodes=1, seconds=seconds
+            )
+            for n in range(scripts)
+        ]
+
+    honest = [one for user in ("ada", "bob", "eve") for one in others(user, 1, 1e-9)]
+    found = GradientBytes(
+        size=SIZE, others=[*honest, *others("mallory", 50, 1e-6)], is_gpu=same
+    ).exposed("t4", NODE)
+    assert found is not None
+    assert found.log_mean == pytest.approx(log(0.1) + log(1000) / 4)
+
+
 def test_a_measured_shape_keeps_its_rate() -> None:
     """And its bytes are taken out of its step before it is moved elsewhere."""
     found = scaling(ran=NODE, rate=4 * 32 / 0.3)

@@ -36,6 +36,10 @@ RUN = LoaderRun(
         ({"cores": 0.5, "fetch_cpu_s": 0.015}, {"cores": 1.2, "fetch_cpu_s": 0.0181}, "its cores"),
         ({"cores": 3.0, "node_cores": 2}, {"cores": 3.1, "node_cores": 2}, "than its node"),
         ({"fetch_cpu_s": 0.0}, {"fetch_cpu_s": -1e-9}, "less than nothing"),
+        ({"batch_size": 1e-3}, {"batch_size": 1e-30}, "of a size that cannot be"),
+        ({"batch_size": 1e17}, {"batch_size": 1e18}, "of a size that cannot be"),
+        ({"cores": 1e-3}, {"cores": 1e-300}, "of a size that cannot be"),
+        ({"cores": 1e6}, {"cores": 1e300}, "of a size that cannot be"),
         ({"workers": 0, "fetch_wall_s": 0.01}, {"workers": -1}, "less than nothing"),
     ],
 )

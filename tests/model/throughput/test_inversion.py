@@ -52,6 +52,11 @@ SENT_S = SEND_S_PER_BYTE * 100_000
 STEP_S = 1 / 200 - FREE_S_PER_BYTE * 100_000
 
 
+def test_a_batch_next_to_nothing_is_inverted_all_the_same() -> None:
+    """Its loop waits for batches alone: no power of that leaves the range of a float."""
+    assert invert(replace(RUN, batch_size=1e-30, cores=2.0)).efficiency is None
+
+
 def test_costs_are_freed_of_sending_and_waiting() -> None:
     """A fetch without its wait and its sending; the step without its wait and freeing."""
     run = invert(RUN)

@@ -17,7 +17,7 @@ from slurm_ext.model.duration.artifact import ABOUT, ARRAYS, DurationArtifact, l
 from slurm_ext.model.duration.model import DurationModel
 from slurm_ext.model.duration.state import DurationState, FeaturePlan, JobFeatures
 from slurm_ext.training.challenger import reproduces
-from slurm_ext.training.duration.challenge import difference
+from slurm_ext.training.duration.challenge import difference, score
 from slurm_ext.training.duration.fit import FinishedJob, features, fit
 from slurm_ext.training.promotion import promote
 
@@ -58,6 +58,25 @@ def test_trees_correct_the_history() -> None:
     assert mse(told.log_mean) < 0.5 * mse(ROWS[1000:, -1])
     inside = (told.log_low <= LOGS[1000:]) & (LOGS[1000:] <= told.log_high)
     assert 0.8 < inside.mean() < 0.97
+
+
+def test_no_user_is_more_than_a_third_of_a_score() -> None:
+    """A user of most jobs, all far outside, moves error and coverage by his share alone."""
+    honest = [job.asked.names["user"] for job in JOBS[1000:1100]]
+    rows, off = np.repeat(ROWS[1000:1100], 4, axis=0), np.tile([0.0, 10.0, 10.0, 10.0], 100)
+    owners = [user if n == 0 else "mallory" for user in honest for n in range(4)]
+    times = np.arange(400.0), np.full(400, np.inf)
+    log_s = np.repeat(LOGS[1000:1100], 4)
+    alone = _score(rows[::4], log_s[::4], (times[0][::4], times[1][::4]), honest)
+    found = _score(rows, log_s + off, times, owners)
+    assert found["coverage90"] > 0.6 * alone["coverage90"]
+    assert found["mae"] < alone["mae"] + 10.5 / 3
+
+
+def _score(
+    rows: Array, log_s: Array, times: tuple[Array, Array], owners: list[str]
+) -> dict[str, float]:
+    return score(DurationArtifact(model(), AdaptiveBounds()), rows, log_s, times, owners)
 
 
 def test_one_row_is_answered_as_many_are() -> None:

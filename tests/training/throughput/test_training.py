@@ -183,6 +183,16 @@ def test_a_row_without_a_measurement_is_left_out(name: str, value: float | None)
     assert len(examples([rows[0], odd, rows[2]], TRAINING_COLUMNS)) == 2
 
 
+@pytest.mark.parametrize("name", ["batch_size", "cores"])
+def test_a_row_of_absurd_sizes_ends_no_training(name: str) -> None:
+    """One user's claim of a batch, or cores, next to nothing is left out wherever runs teach."""
+    odd = list(_growing("ada", 0, 1))
+    odd[TRAINING_COLUMNS.index("end_s")] = 2e9
+    sound, odd[TRAINING_COLUMNS.index(name)] = tuple(odd), 1e-300
+    assert len(examples([odd, sound], TRAINING_COLUMNS)) == 1
+    assert rows([odd, _growing("ada", 0, 2)], TRAINING_COLUMNS) == []
+
+
 def test_the_report_is_json(every: list[Example], tmp_path: Path) -> None:
     """Every figure of a report can be printed as one JSON object."""
     report = challenge(every, tmp_path)
@@ -217,7 +227,7 @@ def _growing(user: str, number: int, gpus: int) -> tuple[object, ...]:
     named = dict.fromkeys(TRAINING_COLUMNS) | {
         "user": user,
         "key_script": key,
-        "samples_per_s": 90.0 * gpus,
+        "samples_per_s": 90.0,
         "accel_samples_per_s": 100.0,
         "fetch_wall_s": 0.01,
         "fetch_cpu_s": 0.01,
