@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +20,7 @@ MOST_BYTES = 256 * 1024
 MOST_ANSWER_BYTES = 16 * 1024 * 1024
 MOST_ROWS, MOST_NODES, MOST_JOBS = 1000, 10_000, 200
 _MOST_JOB = 2**63 - 1
+_MOST_AMOUNT = 1e18
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ def _texts(most: int) -> Field:
 
 
 _AMOUNT = Field(
-    "a number",
-    lambda v: isinstance(v, int | float) and not isinstance(v, bool) and isfinite(v),
+    f"a number of at most {_MOST_AMOUNT:g}",
+    lambda v: isinstance(v, int | float) and not isinstance(v, bool) and abs(v) <= _MOST_AMOUNT,
 )
 _FLAG = Field("true or false", lambda v: isinstance(v, bool))
 _ROWS = _whole(1, MOST_ROWS, needed=True)

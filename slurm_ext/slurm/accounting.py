@@ -14,6 +14,7 @@ _ANY_MINUTES = ("MaxTRESMinsPerJob", "GrpTRESMins", "GrpTRESRunMins")
 _QOS_JOB = (*_ANY_JOB, "MaxTRESPerUser", "MaxTRESPerAccount")
 _QOS_MINUTES = (*_ANY_MINUTES, "MaxTRESRunMinsPerUser", "MaxTRESRunMinsPerAccount")
 _SUMS = ("GrpTRES", "MaxTRESPerUser", "MaxTRESPerAccount")  # over several jobs
+_RUNNING = ("GrpTRESRunMins", "MaxTRESRunMinsPerUser", "MaxTRESRunMinsPerAccount")
 ASSOCIATION_COLUMNS = (*_ASSOCIATION, *_ANY_JOB, *_ANY_MINUTES)
 QOS_COLUMNS = ("Name", "MinTRESPerJob", *_QOS_JOB, *_QOS_MINUTES)
 
@@ -67,12 +68,19 @@ def _allowance(row: Mapping[str, str], job: Iterable[str], minutes: Iterable[str
         max_cpu_minutes=_least(over_time, "cpu"),
         max_gpus=_least_gpus(limits),
         max_gpu_minutes=_least_gpus(over_time),
-        max_user_gpus=_least_gpus(parse_tres(row.get(name, "")) for name in _SUMS),
+        sum_cpus=_least(_of(row, _SUMS), "cpu"),
+        sum_cpu_minutes=_least(_of(row, _RUNNING), "cpu"),
+        used_up="cpu" in parse_tres(row["GrpTRESMins"]),
+        max_user_gpus=_least_gpus(_of(row, _SUMS)),
         by_other_means=any({"billing", "mem"} & set(tres) for tres in over_time)
         or any("billing" in tres for tres in limits),
         max_mps=_shares("mps", least, limits, over_time),
         max_shard=_shares("shard", least, limits, over_time),
     )
+
+
+def _of(row: Mapping[str, str], names: Iterable[str]) -> list[dict[str, str]]:
+    return [parse_tres(row.get(name, "")) for name in names]
 
 
 def _shares(

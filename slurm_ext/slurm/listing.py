@@ -84,6 +84,7 @@ def _partition(row: Mapping[str, str], site: Mapping[str, int]) -> PartitionInfo
         qos=_value(row, "QoS"),
         max_time_minutes=parse_minutes(row["MaxTime"]),
         max_cpus_per_node=_limit(row, "MaxCPUsPerNode"),
+        max_cpus_per_socket=_limit(row, "MaxCPUsPerSocket"),
         billing=_value(row, "TRESBillingWeights"),
         job_defaults=_value(row, "JobDefaults"),
         exclusive=row.get("OverSubscribe", "").startswith("EXCLUSIVE"),
@@ -110,6 +111,7 @@ def _node(row: Mapping[str, str]) -> NodeInfo:
         gres=read_gres(row["Gres"]),
         state=row["State"].rstrip("*~#!%$@^-"),
         partitions=tuple(row["Partitions"].split(",")) if "Partitions" in row else (),
+        sockets=int(_value(row, "Sockets") or 1),
         features=tuple(filter(None, _value(row, "ActiveFeatures").split(","))),
         release=_value(row, "Version"),
     )

@@ -116,6 +116,7 @@ class PartitionInfo:
     qos: str = ""  # its limits hold for every job here
     max_time_minutes: float | None = None
     max_cpus_per_node: int | None = None
+    max_cpus_per_socket: int | None = None
     max_mem_per_cpu_mib: int | None = None
     max_mem_per_node_mib: int | None = None
     def_mem_per_cpu_mib: int | None = None
@@ -151,6 +152,7 @@ class NodeInfo:
     gres: Mapping[str, int] = field(default_factory=dict)  # gpu, gpu:a100, mps, ... → count
     state: str = "UNKNOWN"
     partitions: tuple[str, ...] = ()
+    sockets: int = 1
     features: tuple[str, ...] = ()
     release: str = ""  # of its slurmd; none until it has registered
 
@@ -174,6 +176,9 @@ class JobAllowance:
     max_cpus: int | None = None
     max_mem_mib: int | None = None
     max_cpu_minutes: int | None = None  # CPUs times the job's time limit
+    sum_cpus: int | None = None  # of all jobs of its user or group together, at most
+    sum_cpu_minutes: int | None = None  # of those that run, with what is left of their time limits
+    used_up: bool = False  # CPU time is counted over months: what is left of it is not known
     max_gpus: int | None = None
     max_gpu_minutes: int | None = None
     max_user_gpus: int | None = None  # of all jobs of its user together, at most

@@ -26,7 +26,9 @@ def test_both_listings_are_read() -> None:
             account="sub",
             parent="sandbox",
             qos=("normal",),
-            allowance=JobAllowance(max_cpus=6, max_mem_mib=4096, max_cpu_minutes=5),
+            allowance=JobAllowance(
+                max_cpus=6, max_mem_mib=4096, max_cpu_minutes=5, sum_cpu_minutes=5, used_up=True
+            ),
         ),
         Association(
             account="sub",
@@ -39,7 +41,14 @@ def test_both_listings_are_read() -> None:
     )
     assert read.qos == {
         "normal": JobAllowance(),
-        "small": JobAllowance(min_cpus=1, max_cpus=2, max_mem_mib=3000, max_cpu_minutes=99),
+        "small": JobAllowance(
+            min_cpus=1,
+            max_cpus=2,
+            max_mem_mib=3000,
+            max_cpu_minutes=99,
+            sum_cpus=7,
+            sum_cpu_minutes=99,
+        ),
         "billed": JobAllowance(by_other_means=True),
     }
 
@@ -96,3 +105,11 @@ def test_limits_on_the_sum_of_a_users_jobs_are_told_apart() -> None:
     row = "|".join({"Name": "q", **cells}.get(column, "") for column in QOS_COLUMNS)
     allowance = read_accounting("", f"{row}\n").qos["q"]
     assert (allowance.max_gpus, allowance.max_user_gpus) == (2, 6)
+
+
+def test_limits_on_sums_stand_apart() -> None:
+    """A job that takes all of a sum holds up its user's others; CPU time may be used up."""
+    listing = "small||||cpu=40|cpu=20|cpu=30||cpu=9000|cpu=500|cpu=300|\n"
+    allowance = read_accounting("", listing).qos["small"]
+    assert (allowance.sum_cpus, allowance.sum_cpu_minutes) == (20, 300)
+    assert (allowance.max_cpus, allowance.max_cpu_minutes, allowance.used_up) == (20, 300, True)

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from slurm_ext.slurm.records import JobAllowance
 
 
+_JOBS_IN_A_SUM = 8  # that a limit on the sum of jobs leaves room for, each as large as one raised
+
+
 def _no_limits() -> "JobAllowance":
     from slurm_ext.slurm.records import JobAllowance  # and with it Slurm's clients: `predict` waits
 
@@ -57,17 +60,24 @@ def _roof(job: Submission, rules: PartitionRules) -> int:
 
 
 def _allowed_cpus(job: Submission, rules: PartitionRules) -> int | None:
-    """CPUs that account and QOS allow the whole job; what cannot be computed allows no raise."""
+    """CPUs that account and QOS allow the whole job; what cannot be computed allows no raise.
+
+    Of a sum over jobs, one that is raised takes a part only: its user's others run beside it.
+    """
     allowance, per_cpu = rules.allowance, rules.def_mem_per_cpu_mib
-    if allowance.by_other_means:
+    if allowance.by_other_means or allowance.used_up:
         return 0
-    limits = [allowance.max_cpus]
-    if allowance.max_cpu_minutes is not None:
-        minutes = job.time_limit_minutes
-        limits.append(allowance.max_cpu_minutes // minutes if minutes else 0)
+    limits = [allowance.max_cpus, _part(allowance.sum_cpus)]
+    minutes = job.time_limit_minutes
+    over_time = (allowance.max_cpu_minutes, _part(allowance.sum_cpu_minutes))
+    limits += [most // minutes if minutes else 0 for most in over_time if most is not None]
     if allowance.max_mem_mib is not None and per_cpu and _by_default(job):
         limits.append(allowance.max_mem_mib // per_cpu)
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _part(limit: int | None) -> int | None:
+    return None if limit is None else limit // _JOBS_IN_A_SUM
 
 
 def _by_default(job: Submission) -> bool:

@@ -53,7 +53,8 @@ def _rules(
         return None
     per_node = partition.def_mem_per_node_mib or partition.def_mem_per_cpu_mib
     return PartitionRules(
-        cpus_per_node=_least([*(n.cpus for n in nodes), partition.max_cpus_per_node]) or 1,
+        cpus_per_node=_least([*(_cpus(n, partition) for n in nodes), partition.max_cpus_per_node])
+        or 1,
         mem_per_node_mib=_least([*(n.mem_mib for n in nodes), partition.max_mem_per_node_mib]),
         def_mem_per_cpu_mib=partition.def_mem_per_cpu_mib
         or (None if per_node else _mib(config, "DefMemPerCPU")),
@@ -63,6 +64,12 @@ def _rules(
         cpus_by_gpu="defcpupergpu"
         in (partition.job_defaults or config.get("JobDefaults", "")).lower(),
     )
+
+
+def _cpus(node: NodeInfo, partition: PartitionInfo) -> int:
+    """CPUs of the node that the partition's jobs may have."""
+    per_socket = partition.max_cpus_per_socket
+    return min(node.cpus, node.sockets * per_socket) if per_socket else node.cpus
 
 
 def _nodes_of(partition: PartitionInfo, nodes: Iterable[NodeInfo]) -> list[NodeInfo]:

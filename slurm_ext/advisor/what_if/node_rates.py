@@ -8,11 +8,12 @@ A wide interval is no reason to leave a shape out: who has a deadline is protect
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
 from slurm_ext.advisor.what_if.speed import of_model
-from slurm_ext.core.errors import DlqueueError
+from slurm_ext.core.errors import DlqueueError, UsageError
 from slurm_ext.core.gpu_request import is_model
 from slurm_ext.core.records import Interval, Level, LoaderRun, Shape, ShapeLimits
 from slurm_ext.model.scaling.gpu_speed import SAME_SPEED, from_benchmark
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from slurm_ext.model.scaling.other_nodes import OtherNodes
 
 Evidence = Mapping[Level, Sequence[LoaderRun]]
+MOST_SHAPES = 5000  # of all nodes together: one or two milliseconds each
 Gain = Callable[[str, str], LogNormal | None]
 """Rate of the next training on the second GPU type over that on the first."""
 
@@ -66,9 +68,13 @@ def node_rates(run: RunFacts, table: Sequence[NodeType], gain: Gain) -> NodeRate
     shapes, left_out = list[RatedShape](), dict[str, str]()
     for node in table:
         try:
-            shapes += _OnType(run, table, node, gain).shapes()
+            rated = _OnType(run, table, node, gain).shapes()
+            shapes += islice(rated, MOST_SHAPES + 1 - len(shapes))
         except (DlqueueError, LookupError) as error:
             left_out[node.name] = str(error.args[0] if isinstance(error, LookupError) else error)
+    if len(shapes) > MOST_SHAPES:
+        why = f"more than {MOST_SHAPES} numbers of nodes to rate: name fewer nodes"
+        raise UsageError(f"{why}, a smaller most_nodes or a smaller batch")
     return NodeRates(tuple(shapes), left_out)
 
 

@@ -1,7 +1,7 @@
 """Apply a decision on the node: CPU shares, and the number of workers that loaders use."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -160,14 +160,32 @@ def _hold(job: ControlledJob, part: CpuGrant | frozenset[int]) -> None:
         share.limit(part.cores, first=part.within)
 
 
+def units_there(
+    controlled: Mapping[str, ControlledJob], machine: Machine, own: int, idle_cpus: int
+) -> int:
+    """Units to divide: the jobs' `own`, and those of idle CPUs on which the jobs may run."""
+    units = own + machine.units(idle_cpus)
+    if not idle_cpus or machine.grain_cores != 1:
+        return units
+    pool = frozenset().union(*_homes(controlled, controlled).values())
+    return max(own, min(units, len(pool)))
+
+
+def _homes(
+    controlled: Mapping[str, ControlledJob], keys: Iterable[str]
+) -> dict[str, frozenset[int]]:
+    homes: dict[str, frozenset[int]] = {}
+    for key in keys:
+        with suppress(JobGoneError):
+            homes[key] = controlled[key].share.own_cores
+    return homes
+
+
 def _pins(
     controlled: Mapping[str, ControlledJob], points: Mapping[str, OperatingPoint]
 ) -> dict[str, frozenset[int]]:
     """Which cores: of those that Slurm gave to these jobs, or any where it gave them all."""
-    homes: dict[str, frozenset[int]] = {}
-    for key in points:
-        with suppress(JobGoneError):
-            homes[key] = controlled[key].share.own_cores
+    homes = _homes(controlled, points)
     pool = frozenset().union(*homes.values())
     bound = sum(map(len, homes.values())) == len(pool)
     wanted = {key: points[key].units for key in homes}

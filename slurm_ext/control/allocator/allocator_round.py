@@ -11,7 +11,12 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from slurm_ext.control.allocator import decision_log
-from slurm_ext.control.allocator.actuator import apply, limit_reads, limited_without_need
+from slurm_ext.control.allocator.actuator import (
+    apply,
+    limit_reads,
+    limited_without_need,
+    units_there,
+)
 from slurm_ext.control.allocator.cgroup.cpu import QUOTA
 from slurm_ext.control.allocator.cgroup.job_location import JobGoneError
 from slurm_ext.control.allocator.cgroup.reads import disk_of
@@ -79,7 +84,7 @@ class Allocator(NodeLoop[ControlledJob]):
             self._write_status(None, machine)
             return None
         allocated = {key: machine.units(job.job.cpus) for key, job in demands.items()}
-        units = sum(allocated.values()) + machine.units(view.idle_cpus)
+        units = units_there(demands, machine, sum(allocated.values()), view.idle_cpus)
         shares = proportional(allocated, units)
         decision = self._decide(demands, shares, units, view)
         if decision.change:

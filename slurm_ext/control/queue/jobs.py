@@ -125,10 +125,11 @@ def _not_ours(
         return f"its user gave it a nice of {members[0].nice}"
     if len({job.nice for job in members}) > 1 and unit not in ours.nices:
         return "its tasks have each a nice of their own"
-    return _stays(members[0], settings) or _waits_for(members, now_s)
+    return stays(members[0], settings) or _waits_for(members, now_s)
 
 
-def _stays(job: JobInfo, settings: Settings) -> str | None:
+def stays(job: JobInfo, settings: Settings) -> str | None:
+    """Reason in the job or the settings why it is left alone, however long it waits."""
     if OFF in words(job):
         return "it opted out"
     if job.het_job_id is not None:

@@ -9,13 +9,14 @@ from typing import Any
 
 from slurm_ext.control.loops.loop_state import LoopState
 from slurm_ext.control.loops.planned_loop import DONE, PlannedAction, planned_kind
-from slurm_ext.control.queue.jobs import Group, OwnNices, WaitingQueue, look, unit_of
+from slurm_ext.control.queue.jobs import Group, OwnNices, WaitingQueue, look, stays, unit_of
 from slurm_ext.control.queue.order import QueueRank, in_order, longest_wait, row
 from slurm_ext.control.queue.runtime_estimates import RuntimeEstimates, StickyEstimates
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.queue.ageing import LongestWait
 from slurm_ext.policy.queue.nice import NiceBounds, WaitingJob, nices
 from slurm_ext.slurm.client import SlurmClient
+from slurm_ext.slurm.records import JobInfo
 
 NEEDED = "priority/multifactor"
 NOT_HERE = f"Slurm's PriorityType is not {NEEDED}: there a nice would put a job behind all others"
@@ -57,6 +58,8 @@ class QueueLoop:
             for rank in order
             if rank.waiting.subject in nices_by_group[group]
         ]
+        released = [job for job in jobs if job.state == "PENDING" and stays(job, self._settings)]
+        planned = [*self._given_back(released, "it is left alone since"), *planned]
         return planned[: self._settings["queue.most_updates"]]
 
     def apply(self, planned: PlannedAction) -> str:
@@ -78,6 +81,10 @@ class QueueLoop:
         if not self._ours.nices:
             return ()
         waiting = [job for job in self._client.jobs() if job.state == "PENDING"]
+        return self._given_back(waiting, "the queue is Slurm's own again")
+
+    def _given_back(self, waiting: Sequence[JobInfo], why: str) -> Sequence[PlannedAction]:
+        """Plan nice 0 for those that still have our nice."""
         planned: dict[int, PlannedAction] = {}
         for job in waiting:
             unit = unit_of(job)
@@ -86,7 +93,7 @@ class QueueLoop:
                     subject=str(unit),
                     job_id=unit,
                     done="nice=0",
-                    why="the queue is Slurm's own again",
+                    why=why,
                     before={"nice": job.nice},
                     after={"nice": 0},
                 )

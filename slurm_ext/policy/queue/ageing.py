@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 LEADS = 1.5  # times the longest wait (contrib/bench/queue/ageing)
 LEAST_LEAD_S, MOST_LEAD_S = 3600.0, 30 * 86400.0
 HALVES_S = 30 * 86400.0  # in which a longest wait that nobody reaches again counts half
+AHEAD_S = 60.0  # a record so far in the future was made by a clock that was wrong
 STEP = 1.1  # between two leads: each changes the order of all that wait
 LEAD_SIZES = (60.0, 1e6)  # GPU-seconds: no handicap up to the first, all of it from the second
 
@@ -33,7 +34,8 @@ class LongestWait:
 
     def seen(self, waited_s: float, now_s: float) -> "LongestWait":
         """Return the record after a look at the job that waits longest now."""
-        return LongestWait(waited_s, now_s) if waited_s > self._left_s(now_s) else self
+        ahead = self.at_s > now_s + AHEAD_S
+        return LongestWait(waited_s, now_s) if ahead or waited_s > self._left_s(now_s) else self
 
     def lead_s(self, now_s: float) -> float:
         """Lead of the smallest over the largest jobs in s, in steps."""
@@ -42,6 +44,8 @@ class LongestWait:
         return float(LEAST_LEAD_S * STEP**steps)
 
     def _left_s(self, now_s: float) -> float:
+        if self.at_s > now_s + AHEAD_S:
+            return 0.0
         return float(self.seconds * 0.5 ** (max(0.0, now_s - self.at_s) / HALVES_S))
 
 

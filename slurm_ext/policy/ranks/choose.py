@@ -133,7 +133,10 @@ def _batches(profile: Profile, room: RankResources, ranks: int) -> Iterator[int]
 
 
 def _fits(profile: Profile, room: RankResources, ranks: int, batch: int) -> bool:
-    bytes_of_rank = profile.fixed_bytes + batch * profile.sample_bytes + CONTEXT_BYTES
+    fixed = profile.fixed_bytes
+    if not profile.sample_bytes:  # all that was held may be the batch's
+        fixed *= max(1.0, batch / profile.batch)
+    bytes_of_rank = fixed + batch * profile.sample_bytes + CONTEXT_BYTES
     cores = ranks * (_workers(profile, ranks, batch) + 1)
     fits = (
         ranks * bytes_of_rank <= MEMORY_SHARE * room.gpu_mem_bytes and cores <= room.cores_per_gpu

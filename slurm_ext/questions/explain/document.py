@@ -19,7 +19,7 @@ def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) 
     """
     from slurm_ext.history.views.visible import refuse_others
     from slurm_ext.questions.explain.named import JobName, parse
-    from slurm_ext.questions.explain.queue import alone, ledger_moves, now
+    from slurm_ext.questions.explain.queue import alone, ledger_moves, now, told
 
     named = fields["job"]
     name = parse(named)
@@ -31,7 +31,7 @@ def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) 
         if at_present == (None, None):
             refuse_others(settings.state_dir / "history.db", viewer, named)
             raise
-        return alone(settings, name, *at_present)
+        return alone(settings, viewer, name, *at_present)
     job_id = explanation["job_id"]
     if job_id is None:
         return {**explanation, "queue": None, "running": None}
@@ -40,7 +40,7 @@ def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) 
     every = {move["move_id"]: move for move in moves}.values()
     by_time = sorted(every, key=lambda move: float(move["at_s"]))
     queue, running = now(settings, JobName(job_id=job_id) if name.token else name, viewer)
-    return {**explanation, "moves": by_time, "queue": queue, "running": running}
+    return {**explanation, "moves": told(by_time, viewer), "queue": queue, "running": running}
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """The place of a waiting job in the queue, with the reason, and its expected start."""
 
+import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 SLURM_ANSWERS_S = 5.0
 MOST_SHOWN = 5  # of those before it, in the text for people
+_OTHERS = re.compile(r"\bjob \d+(?:, \d+)*|(?<=requeue )\d+\b")
 KNOWN_BY = {"model": "by the model", "runs": "by earlier runs", "limit": "by time limits"}
 
 
@@ -65,17 +67,36 @@ def _without_others(queue: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def told(moves: Iterable[Mapping[str, Any]], viewer: "Viewer") -> list[dict[str, Any]]:
+    """The moves for their user; no number of another job where Slurm hides others' jobs."""
+    if not viewer.hides_others:
+        return [dict(move) for move in moves]
+    hidden = ("done", "why")
+    return [
+        {**move, **{name: _OTHERS.sub("another job", str(move[name])) for name in hidden}}
+        for move in moves
+    ]
+
+
 def alone(
     settings: "Settings",
+    viewer: "Viewer",
     name: "JobName",
     queue: Mapping[str, Any] | None,
     running: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The document of `explain` for a job of which the history knows nothing, or there is none."""
-    moved = [] if name.job_id is None else ledger_moves(settings.state_dir, name.job_id)
+    moves = [] if name.job_id is None else ledger_moves(settings.state_dir, name.job_id)
     nothing = ("job", "tasks", "decision", "run_time", "stragglers", "gain")
     document: dict[str, Any] = {"v": 1, "job_id": name.job_id, **dict.fromkeys(nothing)}
-    return {**document, "past": [], "runs": [], "moves": moved, "queue": queue, "running": running}
+    return {
+        **document,
+        "past": [],
+        "runs": [],
+        "moves": told(moves, viewer),
+        "queue": queue,
+        "running": running,
+    }
 
 
 def ledger_moves(state_dir: Path, job_id: int) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from slurm_ext.policy.node_shapes import NodeType
 
 MOST_TYPES = 200
 MOST_BYTES = 1 << 20
+MOST_LINE = 1000  # a key of thousands of parts takes a parser minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,9 @@ def parse_table(text: str, source: str) -> tuple[NodeType, ...]:
     """Parse a table. Raises InputError, and SettingsError naming the key and what is valid."""
     if len(text) > MOST_BYTES:
         raise InputError(source, f"is larger than {MOST_BYTES} bytes")
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > MOST_LINE:
+            raise InputError(source, f"line {number} has more than {MOST_LINE} characters")
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

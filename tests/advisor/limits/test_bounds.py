@@ -53,6 +53,9 @@ def test_without_rules_nothing_above_what_was_written() -> None:
         ({"cpus_per_task": 2}, {"by_other_means": True}, 2),
         ({"time_limit_minutes": 10}, {"max_cpu_minutes": 60}, 6),
         ({"time_limit_minutes": 10}, {"max_cpu_minutes": 59}, 5),
+        ({}, {"sum_cpus": 24}, 3),  # room for eight such jobs
+        ({"time_limit_minutes": 10}, {"sum_cpu_minutes": 400}, 5),
+        ({"time_limit_minutes": 10}, {"max_cpu_minutes": 60, "used_up": True}, 1),
         ({}, {"max_cpu_minutes": 60}, 1),  # without a time limit, its minutes are unknown
         ({}, {"max_mem_mib": 3000, "def_mem_per_cpu_mib": 1000}, 3),
         ({"mem_per_cpu_mib": 1}, {"max_mem_mib": 3000, "def_mem_per_cpu_mib": 1000}, 8),

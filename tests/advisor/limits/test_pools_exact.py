@@ -47,6 +47,15 @@ def test_a_partition_that_gives_cpus_by_itself_is_known(
     assert (rules.whole_nodes, rules.cpus_by_gpu) == (whole_nodes, cpus_by_gpu)
 
 
+@pytest.mark.parametrize(("per_socket", "cpus"), [(None, 64), (8, 16), (40, 64)])
+def test_a_partition_may_use_a_part_of_each_socket(per_socket: int | None, cpus: int) -> None:
+    """MaxCPUsPerSocket of slurm.conf(5): a job above it is refused."""
+    node = NodeInfo(name="n1", cpus=64, mem_mib=800, sockets=2, partitions=("a",))
+    partition = PartitionInfo(name="a", max_cpus_per_socket=per_socket)
+    client = MemoryClient(known_nodes=(node,), known_partitions=(partition,), known_config={})
+    assert read_rules(client).partitions["a"].cpus_per_node == cpus
+
+
 def test_the_clusters_rules_are_read_whole() -> None:
     """Partitions without nodes have none; QOS, default and task prolog stand beside them."""
     client = MemoryClient(

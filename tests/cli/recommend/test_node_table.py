@@ -50,6 +50,7 @@ def test_a_table_is_read() -> None:
         (GOOD.replace("5.67", "'5'"), "node[1].price_per_hour = '5' is not valid"),
         (GOOD.replace("a10g", ""), "node[1].gpu = '' is not valid: expected a name of 1 to 64"),
         (GOOD * 2, "node[2].name = 'g5.12xlarge' is not valid: expected a name that no other"),
+        (GOOD + ".".join("a" * 600) + " = 1\n", "line 8 has more than 1000 characters"),
         ("node = [1]", "node[1] = 1 is not valid: expected a table named [[node]]"),
         (GOOD * (MOST_TYPES + 1), "expected 1 to 200 tables"),
     ],

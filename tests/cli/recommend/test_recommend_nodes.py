@@ -195,3 +195,17 @@ def test_the_shape_to_try_first_is_named(
     said = capsys.readouterr().out
     assert "a run of some minutes on 1 x new first" in said
     assert "cheaper to expect" in said
+
+
+def test_more_numbers_of_nodes_than_can_be_rated_soon_are_refused(
+    site: Path, nodes: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A question may come from anybody, and the advisor answers others beside it."""
+    many = "".join(
+        TABLE.replace('"eight"', f'"n{number}"').split("[[node]]")[2].join(["[[node]]", ""])
+        for number in range(3)
+    ).replace("most_nodes = 2", "most_nodes = 4096")
+    nodes.write_text(many)
+    line = ["recommend", "--name", "train.sh", "--nodes", str(nodes), "--samples", "1e6"]
+    assert main([*line, "--most-batch", "100000", "--config", str(site)]) == 2
+    assert "more than 5000 numbers of nodes to rate" in capsys.readouterr().err

@@ -147,3 +147,26 @@ def test_a_row_of_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (second["predicted_samples_per_s"], second["measured_samples_per_s"]) == (None, 50.0)
     assert (second["read_mib_per_s"], second["units"], second["reason"]) == (3.0, 2, "because")
     assert rows({"b": job}, None)[0]["reason"] == ""
+
+
+@pytest.mark.parametrize(
+    ("grain", "idle", "cores", "units"),
+    [
+        (1.0, 0, (2, 2), 4),
+        (1.0, 4, (2, 2), 4),  # Slurm keeps them on their own cores
+        (1.0, 4, (8, 8), 8),  # it does not
+        (0.25, 4, (2, 2), 20),
+    ],
+)
+def test_idle_cpus_are_divided_where_jobs_may_run_on_them(
+    grain: float, idle: int, cores: tuple[int, int], units: int
+) -> None:
+    """Whole cores are pinned: more of them than there are cannot be given."""
+    first = frozenset(range(cores[0]))
+    second = first if cores[0] == 8 else frozenset({2, 3})
+    jobs: Any = {
+        str(number): SimpleNamespace(share=SimpleNamespace(own_cores=own))
+        for number, own in enumerate((first, second))
+    }
+    machine = Machine(real_cores=8, slurm_cpus=8, grain_cores=grain)
+    assert actuator.units_there(jobs, machine, 4, idle) == units

@@ -1,5 +1,6 @@
 """Actions, positions and run times of the queue loop, word for word and at their bounds."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,28 @@ def test_only_our_nices_of_waiting_jobs_are_undone(tmp_path: Path) -> None:
     )
     loop._ours.nices = {number: [0, 10] for number in (1, 2, 3, 4, 5)}
     assert [planned.subject for planned in loop.undo(NOW_S)] == ["1", "5"]
+
+
+@pytest.mark.parametrize(
+    ("change", "settings"),
+    [({"comment": "dlqueue=off"}, {}), ({}, {"partitions": ["other"]})],
+)
+def test_a_job_that_is_left_alone_since_has_no_nice_of_ours(
+    tmp_path: Path, change: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    """Its user opted out, or the site narrowed the settings, while it waited behind others."""
+    loop, client = loop_of(tmp_path, job(1, time_limit_minutes=600), job(2))
+    (planned,) = loop.plan(NOW_S)
+    assert loop.apply(planned) == DONE
+    long, short = client.known_jobs
+    changed = (replace(long, **change), short)
+    loop, client = loop_of(tmp_path, *changed, **settings)
+    (back,) = loop.plan(NOW_S)
+    assert (back.subject, dict(back.after)) == ("1", {"nice": 0})
+    assert back.why == "it is left alone since"
+    assert loop.apply(back) == DONE
+    assert client.known_jobs[0].nice == 0
+    assert loop.plan(NOW_S) == []
 
 
 def test_without_multifactor_the_status_says_why(tmp_path: Path) -> None:

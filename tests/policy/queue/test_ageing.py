@@ -71,12 +71,19 @@ def test_the_lead_follows_the_longest_wait() -> None:
 
 
 def test_a_longest_wait_is_forgotten_by_halves() -> None:
-    """A month later it counts half, and a shorter one replaces it; no clock makes it longer."""
+    """A month later it counts half, and a shorter one replaces it; a small step changes nothing."""
     seen = LongestWait(8 * DAY, 100.0)
     later_s = 100.0 + HALVES_S
     assert seen.lead_s(later_s) == LongestWait(4 * DAY, later_s).lead_s(later_s)
     assert seen.seen(4.1 * DAY, later_s) == LongestWait(4.1 * DAY, later_s)
-    assert seen.lead_s(0.0) == seen.lead_s(100.0)
+    assert seen.lead_s(50.0) == seen.lead_s(100.0)
+
+
+def test_a_wait_of_a_clock_that_was_ahead_counts_for_nothing() -> None:
+    """Two months ahead for one round, a wait of an hour was one of two months."""
+    wrong = LongestWait(3600.0, 0.0).seen(60 * DAY, 60 * DAY)
+    assert wrong.lead_s(100.0) == LongestWait().lead_s(100.0)
+    assert wrong.seen(7200.0, 100.0) == LongestWait(7200.0, 100.0)
 
 
 ROWS = st.lists(

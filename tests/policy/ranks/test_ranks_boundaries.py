@@ -13,6 +13,7 @@ from slurm_ext.policy.ranks.choose import (
     trial_confirms,
 )
 
+GIB = 2**30
 HALF = Profile(batch=8, host_s=1.0, kernel_s=1.0)  # the GPU waits for half of the time
 
 
@@ -115,3 +116,10 @@ def test_the_fewest_ranks_that_are_nearly_as_good() -> None:
     best = rates[8] / rates[1] - 1
     assert choose(HALF, room, min_gain=best - 1e-9).ranks_per_gpu > 1
     assert choose(HALF, room, min_gain=best + 1e-9).ranks_per_gpu == 1
+
+
+def test_a_larger_batch_may_need_all_memory_in_proportion() -> None:
+    """Bytes of a sample are not known: what one batch held, two may hold twice."""
+    held = Profile(batch=256, host_s=1.0, kernel_s=1.0, fixed_bytes=40 * GIB)
+    assert (1, 512) not in shapes(held, RankResources(gpu_mem_bytes=80 * GIB, most_batch=512))
+    assert (1, 512) in shapes(held, RankResources(gpu_mem_bytes=120 * GIB, most_batch=512))
