@@ -24,7 +24,7 @@ def slurm(make_module_sandbox: MakeSandbox) -> Sandbox:
     for command in (
         "add qos small set MaxTRESPerJob=cpu=2 Flags=DenyOnLimit",
         "add account sub parent=sandbox",
-        "modify account sandbox set GrpTRES=cpu=3",
+        "modify account sandbox set GrpTRES=cpu=24",  # room for eight raised jobs: 3 each
         "add user root account=sub",
         "modify user root set qos+=small defaultqos=normal",
     ):
