@@ -223,3 +223,11 @@ def test_a_fits_own_steps_are_counted_once(summary: Any) -> None:
     after = "callbacks.on_epoch_end(0)\nfor _ in range(9): optimizer.apply([1])"
     _, found = summary(f"{FIT}\n{BY_HAND}\n{fit}\n{told}\n{after}")
     assert found["optimizer"]["steps"] == 9
+
+
+def test_a_loop_that_names_its_arguments_is_told_as_one_that_does_not(summary: Any) -> None:
+    """Keras's own signatures are kept: on_epoch_begin(epoch=0) works as without the probe."""
+    fit = "callbacks = keras.callbacks.CallbackList(Model())\ncallbacks.on_epoch_begin(epoch=0)"
+    told = "for number in range(6): callbacks.on_train_batch_end(batch=number, logs={})"
+    _, found = summary(f"{FIT}\n{fit}\n{told}\ncallbacks.on_epoch_end(epoch=0)")
+    assert found["optimizer"]["steps"] == 6

@@ -169,3 +169,25 @@ def test_optimizers_with_a_parameter_in_common_train_one_model() -> None:
     assert models.number(Optimiser(head)) == models.number(Optimiser(body, head)) == 1
     assert models.number(Optimiser(other)) == 2
     assert models.number(Optimiser(body)) == 1
+
+
+WHOLE_GRAPH = """
+import torch
+class Student(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.teacher, self.own = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    def forward(self, x):
+        self.teacher.eval()
+        return self.own(x) - self.teacher(x)
+model = torch.compile(Student(), fullgraph=True, backend="eager")
+print(tuple(model(torch.zeros(3, 2)).shape))
+"""
+
+
+def test_a_compiled_forward_may_change_a_modules_mode(
+    environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """With fullgraph=True a call that dynamo cannot trace would end the program."""
+    done = python(["-c", WHOLE_GRAPH], environment(tmp_path / "run"))
+    assert (done.returncode, done.stdout) == (0, "(3, 2)\n"), done.stderr

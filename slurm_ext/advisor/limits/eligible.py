@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 OPT_OUT = "dlqueue=off"
 SHARE, ALONE = "dlqueue=share", "dlqueue=alone"
 MARK = "DLQUEUE_SHARED"  # in a job's environment: the part of a GPU that it was given
-_TOLD = ("DLQUEUE_NUM_WORKERS", "DLQUEUE_NUM_THREADS", "DLQUEUE_BUCKETS")
+_TOLD = ("DLQUEUE_NUM_WORKERS", "DLQUEUE_NUM_THREADS", "DLQUEUE_BUCKETS", "DLQUEUE_AUTOTUNE")
 _LAYOUT = (
     "ntasks_per_core",
     "ntasks_per_socket",

@@ -12,6 +12,7 @@ import sys
 from slurm_ext.node.common.files import FOLDER
 from slurm_ext.node.common.job import PROBE_SITE, is_token, job_id, restart_count
 from slurm_ext.node.common.spool_layout import Spool, key_of
+from slurm_ext.node.hooks.inherited import TOLD, is_told_another, unset_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,22 +25,28 @@ MAX_CURVE = 256  # characters; the longest value that the submission may set
 
 def task_prolog(config: NodeConfig, env: Mapping[str, str]) -> None:
     """Print the exports of this task, and note the submission's token in the run folder."""
-    if env.get("DLQUEUE") == "off":
+    spool = Spool(config.spool_dir)
+    run_dir = spool.run_dir(key_of(job_id(env), restart_count(env)))
+    if env.get("DLQUEUE") == "off" or not os.path.isdir(run_dir):
+        _say(unset_lines(env, spool.run, None))
         return
-    run_dir = Spool(config.spool_dir).run_dir(key_of(job_id(env), restart_count(env)))
-    if not os.path.isdir(run_dir):
-        return
-    lines = [f"export DLQUEUE_RUN_DIR={run_dir}", *_python_path(config, env), *_headroom(config)]
-    lines += _mps(run_dir, env)
-    if not any(ord(char) < 32 for line in lines for char in line):
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
-        sys.stdout.flush()
-    note_decision(run_dir, env.get("DLQUEUE_DECISION", ""))
+    token = "" if is_told_another(env) else env.get("DLQUEUE_DECISION", "")
+    lines = [*unset_lines(env, spool.run, run_dir), f"export DLQUEUE_RUN_DIR={run_dir}"]
+    lines += [*_python_path(config, env), *_headroom(config), *_mps(run_dir, env)]
+    lines += [f"export {TOLD}={token}"] if is_token(token) else []
+    _say(lines)
+    note_decision(run_dir, token)
     if env.get("DLQUEUE_LEND") in ("0", "1"):
         note(run_dir, "lend", env["DLQUEUE_LEND"])
     curve = env.get("DLQUEUE_CURVE", "")
     if config.max_workers and len(curve) <= MAX_CURVE and curve.isprintable() and curve.isascii():
         note(run_dir, "curve", curve)
+
+
+def _say(lines: list[str]) -> None:
+    if not any(ord(char) < 32 for line in lines for char in line):
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.flush()
 
 
 def _mps(run_dir: str, env: Mapping[str, str]) -> list[str]:

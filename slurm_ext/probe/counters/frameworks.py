@@ -56,10 +56,10 @@ def _told(original: Callable[..., Any], tell: Callable[[Any, Any], None]) -> Cal
     """The list's method, which does what it did, and then tells which epoch or batch it was."""
 
     @functools.wraps(original)
-    def method(self: Any, number: Any, *args: Any, **named: Any) -> Any:
-        result = original(self, number, *args, **named)
+    def method(self: Any, *args: Any, **named: Any) -> Any:
+        result = original(self, *args, **named)
         try:  # noqa: SIM105 - contextlib.suppress takes longer than what it protects
-            tell(self, number)
+            tell(self, args[0] if args else named.get("epoch", named.get("batch")))
         except Exception:  # noqa: S110 - the step is done all the same
             pass
         return result

@@ -150,7 +150,7 @@ def hook(module: Any, count: Callable[[Any, float], None]) -> None:
     is not counted; a torch before 2.1 cannot tell, and nothing is counted there.
     """
     torch = sys.modules["torch"]
-    if tuple(map(int, str(torch.__version__).split(".")[:2])) < (2, 1):
+    if not _tells_compiling(torch):
         return
     clock = time.perf_counter
 
@@ -167,11 +167,18 @@ def hook(module: Any, count: Callable[[Any, float], None]) -> None:
 
 
 def follow_turns(kind: Any, turn: Callable[[bool, float], None]) -> None:
-    """Call `turn(trains, now)` when a module of torch's, of this class, changes its mode."""
+    """Call `turn(trains, now)` when a module of torch's, of this class, changes its mode.
+
+    What torch.compile looks at stays as if nobody listened.
+    """
     original = kind.train
+    torch = sys.modules["torch"]
+    known = _tells_compiling(torch)
 
     @functools.wraps(original)
     def train(self: Any, mode: bool = True) -> Any:
+        if known and torch.compiler.is_compiling():
+            return original(self, mode)
         result = original(self, mode)
         try:  # noqa: SIM105 - as above
             turn(mode, time.perf_counter())
@@ -180,3 +187,7 @@ def follow_turns(kind: Any, turn: Callable[[bool, float], None]) -> None:
         return result
 
     kind.train = train
+
+
+def _tells_compiling(torch: Any) -> bool:
+    return tuple(map(int, str(torch.__version__).split(".")[:2])) >= (2, 1)

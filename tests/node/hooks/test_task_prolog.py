@@ -153,3 +153,69 @@ def test_who_lends_says_so_in_the_environment(node: Node, run_dir: Path) -> None
         assert not (run_dir / "lend").exists()
     _exports(node, DLQUEUE_LEND="1")
     assert (run_dir / "lend").read_text() == "1"
+
+
+OTHER = "d1-00000000000000ff"
+
+
+def _lines(node: Node, **env: str) -> list[str]:
+    """All that Slurm would read of job 5, which job 4 submitted from inside."""
+    inherited = {
+        "DLQUEUE_RUN_DIR": str(node.root / "spool/run/4.0"),
+        "DLQUEUE_TOLD": OTHER,
+        "DLQUEUE_DECISION": OTHER,
+        "DLQUEUE_NUM_WORKERS": "6",
+        "PYTHONPATH": f"{SITE}:/a",
+    }
+    done = node.hook("task_prolog", {"SLURM_JOB_ID": "5", **inherited, **env})
+    assert (done.returncode, done.stderr) == (0, b"")
+    return os.fsdecode(done.stdout).splitlines()
+
+
+def test_a_job_that_is_left_alone_inherits_no_probe(node: Node) -> None:
+    """It opted out in a script that the probe measures: nothing of that one reaches it."""
+    wanted = [
+        "unset DLQUEUE_RUN_DIR",
+        "unset DLQUEUE_TOLD",
+        "unset DLQUEUE_DECISION",
+        "unset DLQUEUE_NUM_WORKERS",
+        "export PYTHONPATH=/a",
+    ]
+    assert _lines(node) == wanted
+    assert _lines(node, DLQUEUE="off") == wanted
+    assert _lines(node, PYTHONPATH=SITE)[-1] == "unset PYTHONPATH"
+
+
+def test_a_job_that_nobody_looked_at_is_not_moved_as_the_one_before(
+    node: Node, run_dir: Path
+) -> None:
+    """An array, or a moment without the advisor: measured, and without the other job's words."""
+    lines = _lines(node)
+    assert lines[:2] == ["unset DLQUEUE_DECISION", "unset DLQUEUE_NUM_WORKERS"]
+    assert f"export DLQUEUE_RUN_DIR={run_dir}" in lines
+    assert not (run_dir / "decision").exists()
+
+
+def test_a_jobs_own_decision_stays(node: Node, run_dir: Path) -> None:
+    """The advisor looked at it and wrote anew."""
+    lines = _lines(node, DLQUEUE_DECISION=TOKEN)
+    assert not [line for line in lines if line.startswith("unset")]
+    assert f"export DLQUEUE_TOLD={TOKEN}" in lines
+    assert (run_dir / "decision").read_text().strip() == TOKEN
+
+
+def test_a_profiles_own_folder_stays(node: Node) -> None:
+    """It opts out and names a folder that is no run folder of a job."""
+    assert _lines(node, DLQUEUE="off", DLQUEUE_RUN_DIR="/home/ada/profile") == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "own", "there", "unset"),
+    [("8", "2", "2", True), ("8", "8", "2", True), ("2", "2", "2", False), ("x", "2", "2", True)],
+)
+def test_srun_asks_for_no_cpus_of_the_other_job(
+    node: Node, run_dir: Path, wanted: str, own: str, there: str, *, unset: bool
+) -> None:
+    """Nobody else sets SRUN_CPUS_PER_TASK anew, and srun reads it: its step would fail or wait."""
+    env = {"SRUN_CPUS_PER_TASK": wanted, "SLURM_CPUS_PER_TASK": own, "SLURM_CPUS_ON_NODE": there}
+    assert ("unset SRUN_CPUS_PER_TASK" in _lines(node, **env)) == unset

@@ -1,0 +1,53 @@
+"""Variables that a job has from the job that submitted it, and that were meant for that one.
+
+sbatch hands its whole environment on. The advisor empties them for the jobs that it looks at; a job
+that opted out, an array, or one that came while the advisor was away has them as they were.
+"""
+
+from __future__ import annotations
+
+from slurm_ext.node.common.job import PROBE_SITE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TOLD = "DLQUEUE_TOLD"  # the token of the job for which the folder was exported
+_DIRECTIVE = ("DECISION", "NUM_WORKERS", "NUM_THREADS", "BUCKETS", "AUTOTUNE", "CURVE")
+_OF_THE_RUN = ("RUN_DIR", "LENT", "MAX_WORKERS", "TOLD")
+
+
+def unset_lines(env: Mapping[str, str], runs: str, run_dir: str | None) -> list[str]:
+    """Lines that take them out; none where the job's environment is its own.
+
+    `runs`: the folder of all run folders; `run_dir`: the job's own, None if it is left alone.
+    """
+    inherited = env.get("DLQUEUE_RUN_DIR", "")
+    if not inherited.startswith(f"{runs}/") or inherited == run_dir:
+        return []
+    ours = _OF_THE_RUN if run_dir is None else ()
+    names = [f"DLQUEUE_{name}" for name in (*ours, *(_DIRECTIVE if is_told_another(env) else ()))]
+    names += ["SRUN_CPUS_PER_TASK"] if _is_too_wide(env) else []
+    path = _path_lines(env.get("PYTHONPATH", "")) if run_dir is None else []
+    return [*(f"unset {name}" for name in names if name in env), *path]
+
+
+def is_told_another(env: Mapping[str, str]) -> bool:
+    """True if the decision in the environment is the one of the job that submitted this one."""
+    return bool(env.get(TOLD)) and env.get(TOLD) == env.get("DLQUEUE_DECISION")
+
+
+def _is_too_wide(env: Mapping[str, str]) -> bool:
+    """True if srun would ask for CPUs of the other job: it would fail, or wait for ever."""
+    wanted, own = env.get("SRUN_CPUS_PER_TASK", ""), env.get("SLURM_CPUS_PER_TASK")
+    there = env.get("SLURM_CPUS_ON_NODE", "")
+    beyond = wanted.isdecimal() and there.isdecimal() and int(wanted) > int(there)
+    return bool(wanted) and (wanted != own or beyond)
+
+
+def _path_lines(before: str) -> list[str]:
+    parts = before.split(":")
+    if PROBE_SITE not in parts or any(ord(char) < 32 for char in before):
+        return []
+    rest = ":".join(part for part in parts if part != PROBE_SITE)
+    return [f"export PYTHONPATH={rest}" if rest else "unset PYTHONPATH"]
