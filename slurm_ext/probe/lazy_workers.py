@@ -32,15 +32,14 @@ from .workers.signals import leave_to_the_training
 TRIAL_BATCHES = 2
 _PATIENCE_S = 30.0  # beyond this and ten times a fetch at home, forked workers have locked up
 _PATIENCE_FETCHES = 10.0
+_PINNING_S = 6.0  # more than the 5 s after which torch's thread looks if it is to end
 _TOO_LARGE = "the dataset is too large to be watched"
 
 
 class LazyWorkers:
     """Feeds one single-process iterator from workers; `seeded` ones may draw no random numbers."""
 
-    def __init__(
-        self, user_iterator: Any, loader: Any, gate: Gate, seeded: bool, on_trial: bool
-    ) -> None:
+    def __init__(self, user_iterator: Any, loader: Any, gate: Gate, seeded: bool) -> None:
         self.user_iterator = weakref.ref(user_iterator)
         self.own_next = type(user_iterator)._next_data
         self.gate, self.seeded = gate, seeded
@@ -52,13 +51,13 @@ class LazyWorkers:
         self.thread = threading.get_ident()
         self.workers: Any = None
         self.starts = 0
-        # A sampler that is not known shows its iterator with its first index.
-        self.trial_left = TRIAL_BATCHES if on_trial else int(self.feed.drawing is None)
+        self.trial_due, self.trial_left = True, 0
         self.home_batch_s, self.quickest_s = 0.0, math.inf
         parts = user_iterator._dataset, user_iterator._collate_fn
         self.loop = LoopWatch(*parts, loader._index_sampler)
         self.claimed = gate.first > 0
         self.left: Callable[[int], int]  # workers that may still be claimed
+        self.trusted: Callable[[], bool]  # what went well in workers is as it was then
         self.trains_here: Callable[[], bool]  # in the thread that asks for batches
         self.on_start: Callable[[Any, float], None]
         self.on_leave: Callable[[str], None]
@@ -72,7 +71,7 @@ class LazyWorkers:
             return self.own_next(user_iterator)
         if self.loop.has_changed_it():
             return self._stay(user_iterator)
-        if self.trial_left:
+        if self._on_trial():
             return self._trial(user_iterator)
         if self.workers is None and (against := self._against(user_iterator)):
             self._leave(user_iterator, against)
@@ -108,7 +107,7 @@ class LazyWorkers:
         self._end_workers()
         self.feed.put_back(user_iterator._index_sampler)
         self.loop.rest()
-        self.workers, self.claimed = None, False
+        self.workers, self.claimed, self.trial_due = None, False, True
 
     def _claim(self) -> bool:
         """True if workers are asked for by now, and some are left."""
@@ -126,6 +125,14 @@ class LazyWorkers:
         left = min(self.gate.limit, self.left(self.gate.first))
         self.gate.limit = left if left > 0 else self.gate.limit
         return left > 0
+
+    def _on_trial(self) -> bool:
+        """True while batches are made at home; those of a trusted dataset need not be."""
+        if self.trial_due:
+            self.trial_due = False
+            # A sampler that is not known shows its iterator with its first index.
+            self.trial_left = int(self.feed.drawing is None) if self.trusted() else TRIAL_BATCHES
+        return self.trial_left > 0
 
     def _trial(self, user_iterator: Any) -> Any:
         """One batch at home, and after the last one the verdict on the dataset."""
@@ -242,7 +249,24 @@ class LazyWorkers:
                     worker.kill()
                 # One that was killed while it looked at torch's event keeps the event's lock.
                 self.workers._workers_done_event = threading.Event()
+                _end_pinning(self.workers)
                 self.workers._shutdown_workers()
+
+
+def _end_pinning(workers: Any) -> None:
+    """End torch's thread for pinned memory, or leave it: torch would wait for it without end.
+
+    It reads on for ever where a worker was killed in the middle of a message.
+    """
+    thread = getattr(workers, "_pin_memory_thread", None)
+    if thread is None:
+        return
+    workers._pin_memory_thread_done_event.set()
+    workers._worker_result_queue.put((None, None))  # as torch: it may be waiting
+    thread.join(_PINNING_S)
+    if thread.is_alive():  # as a daemon it holds up nothing
+        del workers._pin_memory_thread
+        workers._worker_result_queue.cancel_join_thread()
 
 
 def _may_be_written(iterator: Any) -> bool:

@@ -18,7 +18,8 @@ def open_pass(session: Any, loader: Any, iterator: Any, current: Pass, gate: Gat
     """Put the gate's workers behind the iterator; they start after a trial."""
     meter = current.meter  # until the first step: the pass may be another training's
     seeded = rules.pinned_seed(loader) and not session.directive.seeds_may_change
-    lazy = LazyWorkers(iterator, loader, gate, seeded, not meter.trusts(loader))
+    lazy = LazyWorkers(iterator, loader, gate, seeded)
+    lazy.trusted = lambda: current.meter.trusts(current.meter.owner())
     lazy.on_start = functools.partial(_started, session, current, gate)
     lazy.on_leave = functools.partial(_left, current)
     lazy.on_fall = functools.partial(_fell, current)

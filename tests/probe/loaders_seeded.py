@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
-from tests.probe.loader_frame import Numbers, scenario
+from tests.probe.loader_frame import Numbers, flat, scenario
 
 
 def seeded(loader: Any, epochs: int = 3) -> list[Any]:
@@ -56,3 +56,78 @@ def augmented_rarely_with_numpy() -> Any:
 def augmented_in_workers() -> Any:
     loader = DataLoader(Numbers(lambda i: torch.rand(()) + i), batch_size=4, num_workers=2)
     return seeded(loader)
+
+
+@scenario("seeded")
+def caught_before_a_late_draw() -> Any:
+    """The loop goes on after an error of one item; a batch long after it draws."""
+
+    def make(index: int) -> Any:
+        if index == 33:
+            raise ValueError("no label")
+        return torch.tensor(index + (random.random() if index == 60 else 0.0))
+
+    torch.manual_seed(7)
+    batches, seen = iter(DataLoader(Numbers(make), batch_size=4, num_workers=2)), []
+    while True:
+        try:
+            seen.append(next(batches).tolist())
+        except ValueError:
+            seen.append([])
+        except StopIteration:
+            return seen
+
+
+class Switched(Dataset[Any]):
+    """Adds noise of a generator of its own once the loop asks for it."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+        self.augment = False
+
+    def __len__(self) -> int:
+        return 96
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.tensor(index + (self.rng.random() if self.augment else 0.0))
+
+
+def _switched_on_later(data: Any, **named: Any) -> Any:
+    torch.manual_seed(7)
+    loader = DataLoader(data, batch_size=4, **named)
+    clean = flat(loader)
+    data.augment = True
+    return clean + flat(loader, 2)
+
+
+@scenario("seeded")
+def augmented_from_the_second_pass_on() -> Any:
+    return _switched_on_later(Switched())
+
+
+@scenario("seeded")
+def augmented_from_the_second_pass_on_in_workers() -> Any:
+    return _switched_on_later(Switched(), num_workers=2)
+
+
+@scenario("seeded")
+def transform_swapped_between_passes() -> Any:
+    """The new one has a generator of its own."""
+    rng, data = np.random.default_rng(0), Numbers()
+    loader = DataLoader(data, batch_size=4)
+    torch.manual_seed(7)
+    clean = flat(loader)
+    data.make = lambda i: torch.tensor(i + rng.random())
+    return clean + flat(loader, 2)
+
+
+@scenario("seeded")
+def epoch_told_to_the_dataset() -> Any:
+    """A number that changes before each pass costs a trial, and no workers."""
+    data, seen = Switched(), []
+    loader: Any = DataLoader(data, batch_size=4)
+    torch.manual_seed(7)
+    for epoch in range(3):
+        data.epoch = epoch  # type: ignore[attr-defined]
+        seen += flat(loader)
+    return seen

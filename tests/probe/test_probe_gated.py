@@ -68,6 +68,14 @@ SEEDED = {
         "fetching draws random numbers in a job with pinned seeds",
     ),
     "augmented_in_workers": ("own", None),
+    "caught_before_a_late_draw": (
+        "gated",
+        "fetching draws random numbers in a job with pinned seeds",
+    ),
+    "augmented_from_the_second_pass_on": ("gated", None),
+    "augmented_from_the_second_pass_on_in_workers": ("own", None),
+    "transform_swapped_between_passes": ("gated", None),
+    "epoch_told_to_the_dataset": ("gated", None),
 }
 
 
@@ -80,6 +88,16 @@ def test_pinned_seeds_are_kept(
     row = probed[name]["rows"][0]
     assert probed[name]["result"] == plain[name]["result"]
     assert (row["method"], row["fallback"]) == what
+
+
+def test_trust_in_a_loader_is_taken_back_and_given_again(scenarios: Scenarios) -> None:
+    """A changed dataset makes its trial again, and has its workers in each pass that goes well."""
+    probed, _, _ = scenarios("seeded")
+    reasons = {name: probed[name]["rows"][0]["left_alone"] for name in SEEDED}
+    assert reasons["augmented_from_the_second_pass_on"] == "the dataset keeps state"
+    assert reasons["transform_swapped_between_passes"] == "the dataset keeps state"
+    assert reasons["epoch_told_to_the_dataset"] is None
+    assert probed["epoch_told_to_the_dataset"]["rows"][0]["gate"] == 4
 
 
 def test_a_seeded_job_may_say_otherwise(scenarios: Scenarios) -> None:

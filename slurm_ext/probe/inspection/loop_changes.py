@@ -68,6 +68,10 @@ class Snapshot:
         """True if a large array's page is no longer shared with workers that were forked."""
         return any(memory.copied() for memory in self.memories.values())
 
+    def values(self) -> list[Any]:
+        """All of it as it was, in the order in which it was found."""
+        return [before for _, before in self._seen]
+
     def pages_s(self) -> float:
         """Seconds that `written` takes at most, about."""
         return sum(memory.look_s() for memory in self.memories.values())

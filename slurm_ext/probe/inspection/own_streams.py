@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -16,19 +17,22 @@ _FROM_TORCHS = frozenset(("initial_seed", "get_worker_info"))  # other numbers i
 def of(loader: Any) -> bool:
     """True if a worker's numbers come from a generator of the dataset's, or from its number."""
     init = loader.worker_init_fn
-    if init is not None:
-        return _by_number(init)
+    names = _names(init) if init is not None else frozenset()
+    if names & (_SEEDING | _FROM_TORCHS):
+        return not names & _FROM_TORCHS
     try:
         return any(_generator(item) for item in walk(loader.dataset))
     except Exception:  # objects of another kind: as torch's own
         return False
 
 
-def _by_number(init: Any) -> bool:
-    if not isinstance(init, types.FunctionType):
-        return False
-    names = names_in(init)
-    return bool(names & _SEEDING and not names & _FROM_TORCHS)
+def _names(init: Any) -> frozenset[str]:
+    """The name of what a call of it runs, and those in its code if that is the program's."""
+    while isinstance(init, (functools.partial, types.MethodType)):
+        init = init.func if isinstance(init, functools.partial) else init.__func__
+    named = frozenset((getattr(init, "__name__", ""),))
+    code = init if isinstance(init, types.FunctionType) else type(init).__call__
+    return named | names_in(code) if isinstance(code, types.FunctionType) else named
 
 
 def _generator(item: Any) -> bool:

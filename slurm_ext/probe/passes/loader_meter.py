@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any, Callable
 
 from ..counters import marks
@@ -11,6 +10,7 @@ from .gathering import Gathering
 from .one_pass import Pass
 from .phase_sums import PhaseSums, place
 from .starts import Starts
+from .trust import Trust
 
 _OF_THE_LOADER = (
     "rows_in_all",
@@ -28,7 +28,7 @@ _OF_THE_LOADER = (
     "left_alone",
     "fallback",
     "kept",
-    "_trusted",
+    "_trust",
 )
 _LAST = 2  # batches that may be short
 _APART = 0.02  # of the samples; fetches that go by untimed are counted like those beside them
@@ -59,7 +59,7 @@ class LoaderMeter:
         self.left_alone: str | None = None
         self.fallback: str | None = None
         self.kept: str | None = None  # left alone for good: the trial said why
-        self._trusted: weakref.ref[Any] | None = None
+        self._trust: Trust | None = None
         self._passes: list[Pass] = []
         self._lasting: list[Pass] = []  # the latest pass of each iterator whose workers live on
         self._sums = PhaseSums()
@@ -107,12 +107,12 @@ class LoaderMeter:
         self.starts.add(seconds, workers)
 
     def trust(self, loader: Any) -> None:
-        """This very loader's dataset went well in workers: no trial at home next time."""
-        self._trusted = weakref.ref(loader)
+        """This very loader's dataset goes well in workers: no trial while it stays as it is."""
+        self._trust = Trust(loader)
 
     def trusts(self, loader: Any) -> bool:
-        """True if `trust` was called for this loader."""
-        return self._trusted is not None and self._trusted() is loader
+        """True if `trust` was called for this loader, and nothing was changed since."""
+        return self._trust is not None and self._trust.holds(loader)
 
     def begin(self, current: Pass) -> None:
         """A new pass; those whose iterator is gone, or is used again, have ended."""

@@ -73,7 +73,13 @@ class Streams:
             self.stay()
             self.on_fall(DREW)
 
-    def deliver(self) -> bool:
+    def advance(self, iterator: Any, number: int) -> None:
+        """Note the batch of this number, or the error in its place, if either came."""
+        if iterator._rcvd_idx > number and self._deliver():
+            self.decide()
+            iterator._try_put_index()
+
+    def _deliver(self) -> bool:
         """A batch came; True if this is the moment to decide."""
         self.delivered += 1
         if self.watching:
@@ -140,7 +146,7 @@ def seeded_kind(base: Any) -> Any:
             return streams.turn(self._send_idx, prefetch)
 
         def _next_data(self) -> Any:
-            streams = self._dlqueue_streams
+            streams, number = self._dlqueue_streams, self._rcvd_idx
             try:
                 data = super()._next_data()
             except UnfitError as error:
@@ -148,9 +154,10 @@ def seeded_kind(base: Any) -> Any:
                 streams.on_fall(DREW)
                 self._dlqueue_go_back(list(streams.sent))
                 return super()._next_data()
-            if streams.deliver():
-                streams.decide()
-                self._try_put_index()
+            except Exception:  # of the user's own: the loop may go on after it
+                streams.advance(self, number)
+                raise
+            streams.advance(self, number)
             return data
 
         def _dlqueue_go_back(self, again: list[Any]) -> None:

@@ -23,13 +23,6 @@ def settle(session: Any, iterator: Any, current: Any) -> None:
     streams, gate = iterator._dlqueue_streams, iterator._dlqueue_open.gate
     streams.asks_again_at = 0
 
-    def free() -> None:
-        streams.free = True
-        meter = current.meter
-        if meter.owner() is not None:
-            meter.trust(meter.owner())
-        _start(session, streams, gate, current)
-
     def elsewhere() -> str | None:
         same = threading.get_ident() == thread
         return None if same and not current.elsewhere else READ_ELSEWHERE
@@ -37,7 +30,8 @@ def settle(session: Any, iterator: Any, current: Any) -> None:
     def decide() -> None:
         reason = _against(current.made.findings()) or elsewhere()
         if reason is None:
-            free()
+            streams.free = True
+            _start(session, streams, gate, current)
         else:
             streams.stay()
             current.knob, current.tune_at = None, NEVER
@@ -56,8 +50,6 @@ def settle(session: Any, iterator: Any, current: Any) -> None:
     streams.on_fall = functools.partial(session.safely, fell)
     if streams.free:
         _start(session, streams, gate, current)
-    elif current.meter.trusts(current.meter.owner()) and streams.watching:
-        free()
 
 
 def _start(session: Any, streams: Any, gate: Any, current: Any) -> None:
