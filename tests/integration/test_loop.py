@@ -173,6 +173,7 @@ def test_shadow_adds_the_token_and_nothing_else(slurm: Sandbox) -> None:
     """What would have been done is in the ledger; the user sees nothing."""
     found, said = environment(slurm, "-pshady", "-c2")
     token = found.pop("DLQUEUE_DECISION")
+    assert found.pop("DLQUEUE_TOLD") == token
     del found["DLQUEUE_CONFIG"], found["DLQUEUE_SANDBOX"], found["DLQUEUE_RUN_DIR"]
     assert (said, found) == ("", {"SLURM_CPUS_PER_TASK": "2"})
     sql = "SELECT mode, action FROM decisions WHERE token = ?"
