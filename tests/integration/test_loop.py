@@ -169,6 +169,16 @@ def test_a_job_from_inside_a_job_is_not_moved_by_what_that_one_was_told(slurm: S
     assert found["DLQUEUE_DECISION"] != "d1-00000000000000ff"
 
 
+def test_an_opted_out_job_from_inside_a_job_has_nothing_of_that_one(slurm: Sandbox) -> None:
+    """Nobody looks at it on its way: its node takes out what it inherited, the CPUs of srun too."""
+    first, _ = environment(slurm, "-pshady", "-c2")
+    names = ("DLQUEUE_RUN_DIR", "DLQUEUE_TOLD", "DLQUEUE_DECISION")
+    inherited = [*(f"{name}={first[name]}" for name in names), "DLQUEUE_NUM_WORKERS=9"]
+    export = ",".join(["--export=ALL", *inherited, "SRUN_CPUS_PER_TASK=8"])
+    found, _ = environment(slurm, "--comment=dlqueue=off", "-c1", export)
+    assert {*found} == {"SLURM_CPUS_PER_TASK", "DLQUEUE_CONFIG", "DLQUEUE_SANDBOX"}
+
+
 def test_shadow_adds_the_token_and_nothing_else(slurm: Sandbox) -> None:
     """What would have been done is in the ledger; the user sees nothing."""
     found, said = environment(slurm, "-pshady", "-c2")
