@@ -96,7 +96,8 @@ def _probed(argv: list[str], flags: list[str]) -> int:
         if "--quiet" not in flags:
             _tell(own, number, document, as_json="--json" in flags)
     except Exception as error:  # the status is the program's, whatever fails here
-        _say(f"dlqueue run: {error!r}") if "--quiet" not in flags else None
+        if "--quiet" not in flags:
+            _say(f"dlqueue run: {error!r}")
     return leave_as(status)
 
 
