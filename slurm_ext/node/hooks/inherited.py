@@ -26,15 +26,22 @@ def unset_lines(env: Mapping[str, str], runs: str, run_dir: str | None) -> list[
     if not inherited.startswith(f"{runs}/") or inherited == run_dir:
         return []
     ours = _OF_THE_RUN if run_dir is None else ()
-    names = [f"DLQUEUE_{name}" for name in (*ours, *(_DIRECTIVE if is_told_another(env) else ()))]
+    names = [
+        f"DLQUEUE_{name}"
+        for name in (*ours, *(_DIRECTIVE if is_told_another(env, run_dir) else ()))
+    ]
     names += ["SRUN_CPUS_PER_TASK"] if _is_too_wide(env) else []
     path = _path_lines(env.get("PYTHONPATH", "")) if run_dir is None else []
     return [*(f"unset {name}" for name in names if name in env), *path]
 
 
-def is_told_another(env: Mapping[str, str]) -> bool:
-    """True if the decision in the environment is the one of the job that submitted this one."""
-    return bool(env.get(TOLD)) and env.get(TOLD) == env.get("DLQUEUE_DECISION")
+def is_told_another(env: Mapping[str, str], run_dir: str | None) -> bool:
+    """True if the decision in the environment is the one of the job that submitted this one.
+
+    A step has the folder and the token of its own job, on each of its nodes.
+    """
+    told = env.get(TOLD) if env.get("DLQUEUE_RUN_DIR") != run_dir else None
+    return bool(told) and told == env.get("DLQUEUE_DECISION")
 
 
 def _is_too_wide(env: Mapping[str, str]) -> bool:

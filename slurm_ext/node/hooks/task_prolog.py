@@ -30,7 +30,7 @@ def task_prolog(config: NodeConfig, env: Mapping[str, str]) -> None:
     if env.get("DLQUEUE") == "off" or not os.path.isdir(run_dir):
         _say(unset_lines(env, spool.run, None))
         return
-    token = "" if is_told_another(env) else env.get("DLQUEUE_DECISION", "")
+    token = "" if is_told_another(env, run_dir) else env.get("DLQUEUE_DECISION", "")
     lines = [*unset_lines(env, spool.run, run_dir), f"export DLQUEUE_RUN_DIR={run_dir}"]
     lines += [*_python_path(config, env), *_headroom(config), *_mps(run_dir, env)]
     lines += [f"export {TOLD}={token}"] if is_token(token) else []

@@ -219,3 +219,10 @@ def test_srun_asks_for_no_cpus_of_the_other_job(
     """Nobody else sets SRUN_CPUS_PER_TASK anew, and srun reads it: its step would fail or wait."""
     env = {"SRUN_CPUS_PER_TASK": wanted, "SLURM_CPUS_PER_TASK": own, "SLURM_CPUS_ON_NODE": there}
     assert ("unset SRUN_CPUS_PER_TASK" in _lines(node, **env)) == unset
+
+
+def test_a_step_on_another_node_notes_its_jobs_decision(node: Node, run_dir: Path) -> None:
+    """It has the environment of the batch script, whose node may be another."""
+    own = {"DLQUEUE_RUN_DIR": str(run_dir), "DLQUEUE_TOLD": TOKEN, "DLQUEUE_DECISION": TOKEN}
+    assert f"export DLQUEUE_TOLD={TOKEN}" in _lines(node, **own)
+    assert (run_dir / "decision").read_text().strip() == TOKEN
