@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from contrib.bench.elastic.figures import OURS, PUBLISHED, wanted
 from contrib.bench.elastic.policies import KINDS, policy_of
 from slurm_ext.simulate.elastic.applications import Application, applications
 from slurm_ext.simulate.elastic.replay import ElasticCluster, replay_elastic
@@ -49,3 +50,14 @@ def test_a_folder_without_workloads_is_one_line(tmp_path: Path) -> None:
     assert said.returncode == 1
     assert str(tmp_path) in said.stderr
     assert "Traceback" not in said.stderr
+
+
+def test_published_means_are_of_the_workloads_that_were_replayed() -> None:
+    """Of three published ones two were replayed, and on one of these nothing was chosen."""
+    published = {"workload-1": 2000.0, "workload-2": 3000.0, "workload-7": 9000.0}
+    ours = {"workload-1": 2500.0, "workload-2": 2900.0}
+    figures = {"1.0": {"by_workload_s": {OURS: ours, PUBLISHED: published}}}
+    both, unseen = wanted(figures)
+    assert (both["target"], both["got"], both["met"]) == (2500.0, 2700.0, False)
+    assert (unseen["target"], unseen["got"], unseen["met"]) == (3000.0, 2900.0, True)
+    assert wanted({"1.0": {"by_workload_s": {OURS: ours}}}) == []

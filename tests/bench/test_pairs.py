@@ -175,3 +175,12 @@ def test_idle_slots_are_counted_until_the_last_start() -> None:
     order = [ran("a", 0.0, 10.0), ran("b", 0.0, 20.0), ran("c", 15.0, 30.0)]
     assert idle_s(order) == pytest.approx(5.0)
     assert makespan_s(order) == 30.0
+
+
+def test_the_judged_gain_is_at_the_floor_that_the_product_has() -> None:
+    """Pairs in which a job may fall to a tenth of its speed gain more, and nobody gets them."""
+    low = {"throughput": 1.5, "above_floor": 1.0}
+    ours = {"throughput": 1.1, "above_floor": 0.8}
+    figures = {"v100": {"random_with_turns": 1.0, "ours_0.5_0.1": low, "ours_0.5_0.85": ours}}
+    mean, best, above = pairs_tables._wanted(figures)
+    assert (mean["got"], best["got"], above["got"]) == (1.1, 1.1, 0.8)

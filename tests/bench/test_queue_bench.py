@@ -4,8 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from contrib.bench.queue.replays import by_r2
+from contrib.bench.queue.__main__ import _wanted
+from contrib.bench.queue.replays import OURS, by_r2
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.queue.engine import replay
@@ -42,3 +44,12 @@ def test_estimates_without_error_give_what_true_run_times_give() -> None:
         truth_s = replay(trace, node, rule_of(f"shortest{added}")).figures()["jct_mean_s"]
         assert gains["1.0"][f"qssf{added}"] == round(1e5 / truth_s, 3)
         assert gains["0.6"][f"qssf{added}"] < gains["1.0"][f"qssf{added}"]
+
+
+@pytest.mark.parametrize("held_out", [True, False])
+def test_the_published_wait_is_a_bar_for_held_out_jobs_alone(held_out: bool) -> None:
+    """Where the folder that is learnt from is replayed, other jobs wait."""
+    tail = {"queue_mean_s": 15_000.0, "queue_p999_s": 9.0, "jct_mean_s": 5.0}
+    part = {"policies": dict.fromkeys((OURS, "fifo", "fifo+backfill"), tail)}
+    rows = list(_wanted({"quarter": part, "load 0.85": part}, held_out=held_out))
+    assert any("quarter of the nodes" in row["what"] for row in rows) == held_out

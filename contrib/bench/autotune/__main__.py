@@ -57,12 +57,20 @@ def figures(kind: str, seconds: float, counts: tuple[int, ...]) -> dict[str, Any
             for name, one in _named(written, tuned, perfect)
         },
         "settled": _settled(tuned),
+        "search": _search(tuned),
         **_scores(rates, written, tuned, perfect, elsewhere=best != KINDS[kind].workers),
     }
 
 
 def _named(*runs: Trained) -> list[tuple[str, Trained]]:
     return list(zip(("written", "tuned", "perfect"), runs, strict=True))
+
+
+def _search(tuned: Trained) -> dict[str, Any] | None:
+    """Search of the loader with the most samples; None: that loader was left alone."""
+    busiest = max(tuned.loaders, key=lambda one: sum(phase["samples"] for phase in one["phases"]))
+    search: dict[str, Any] | None = busiest.get("tuned")
+    return search
 
 
 def _settled(tuned: Trained) -> list[dict[str, Any]]:
@@ -110,10 +118,6 @@ def wanted(every: dict[str, dict[str, Any]]) -> list[Result]:
     """The issue's targets, worst training first."""
     healthy = {name: one for name, one in every.items() if KINDS[name].healthy}
     gains = {name: one["of_gain"] for name, one in every.items() if one["of_gain"] is not None}
-    late = {
-        name: max([one.get("settled_s") or 0.0 for one in row_["settled"]] or [0.0])
-        for name, row_ in every.items()
-    }
     rows = [
         _worst("rate after settling, of the best fixed count's", every, "of_best", 0.95),
         _worst("rate at the end, of as written", every, "end_of_written", 0.99),
@@ -126,8 +130,18 @@ def wanted(every: dict[str, dict[str, Any]]) -> list[Result]:
         name = min(gains, key=lambda one: gains[one])
         rows.append(at_least(f"gain, of a perfect start's (worst: {name})", 0.9, gains[name]))
         rows.append(at_least("gain, of a perfect start's (median)", 0.9, median(gains.values())))
-    slowest = max(late, key=lambda one: late[one])
-    return [*rows, at_most(f"seconds until settled (worst: {slowest})", 20, late[slowest])]
+    return [*rows, *_settling(every)]
+
+
+def _settling(every: dict[str, dict[str, Any]]) -> list[Result]:
+    """Of searches that began; one that never ended misses, however soon the others did."""
+    late = {name: one["search"]["settled_s"] for name, one in every.items() if one["search"]}
+    if never := [name for name, seconds in late.items() if seconds is None]:
+        return [row(f"seconds until settled ({', '.join(never)}: never)", "<= 20", None, met=False)]
+    slowest = max(late, key=lambda one: late[one], default=None)
+    if slowest is None:
+        return []
+    return [at_most(f"seconds until settled (worst: {slowest})", 20, late[slowest])]
 
 
 def _worst(what: str, every: dict[str, dict[str, Any]], key: str, least: float) -> Result:

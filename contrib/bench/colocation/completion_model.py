@@ -1,9 +1,10 @@
-"""A new GPU's table of pairs, filled in from the revealed ones: ours.
+"""A new GPU's table of pairs, filled in from the revealed ones: a study, and what dlqueue does.
 
-The mean of two processes of model/slowdown/completion.py: one in logs of speeds, one in log odds
-(which separates speeds near the top better). The kernel is the likeliest one given the revealed
-pairs. Another GPU's value of a pair counts as far as the revealed pairs agree with it. The
-interval comes from pairs left out.
+The study goes beyond dlqueue, which has one table in logs and lends nothing (`shipped`). It is the
+mean of two processes of model/slowdown/completion.py: one in logs of speeds, one in log odds (which
+separates speeds near the top better). The kernel is the likeliest one given the revealed pairs.
+Another GPU's value of a pair counts as far as the revealed pairs agree with it. The interval comes
+from pairs left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,10 +16,11 @@ import numpy as np
 from contrib.bench.colocation.gavel_tables import Table
 from contrib.bench.colocation.new_gpu_features import columns
 from contrib.bench.common.arrays import Array
+from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile
 from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.slowdown.completion import Completion, PairSpeed, complete
 from slurm_ext.model.slowdown.completion_kernel import CompletionKernel, JobTraits, Role
-from slurm_ext.model.slowdown.model import HIGH_SDS, LOW_SDS
+from slurm_ext.model.slowdown.model import HIGH_SDS, LOW_SDS, slowdown_model
 from slurm_ext.training.slowdown.fit_completion import likeliest, misses
 
 LENT = (0.25, 0.5, 0.75, 1.0)  # shares of another GPU's deviations that are tried
@@ -87,6 +89,24 @@ def completed(drawn: Drawn) -> tuple[Array, Array, Array]:
     missed = np.sort(np.abs(misses(revealed, CompletionKernel(), traits=_traits(drawn))))
     wide = missed[min(len(missed) - 1, int(np.ceil(0.9 * (len(missed) + 1))) - 1)]
     return both, both * np.exp(-DOWN * wide * sds), both * np.exp(UP * wide * sds)
+
+
+def shipped(drawn: Drawn) -> Array:
+    """Speeds by dlqueue's own model (slowdown/model.py) of the same pairs, by its first kernel."""
+    gpu, traits = drawn.new.gpu, _traits(drawn)
+    pairs = [
+        CorunMeasurement(
+            job=job,
+            partners=(other,),
+            speed=drawn.new.speeds[job, other],
+            seconds=3600.0,
+            device=gpu,
+        )
+        for job, other in drawn.revealed
+    ]
+    model = slowdown_model(pairs, traits=traits)
+    solos = {job: SoloProfile(key=job) for job in drawn.new.solo}
+    return np.array([model.speed(solos[a], [solos[b]], gpu).mean for a, b in drawn.queries])
 
 
 def _filled(drawn: Drawn, scale: Scale) -> tuple[Array, Array, list[PairSpeed]]:

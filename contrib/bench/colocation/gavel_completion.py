@@ -6,7 +6,8 @@ the rest is predicted and scored in both directions. Pairs that do not fit in me
 or left out, but never scored. Each seed draws another part: `mae_by_seed` has the mean and the
 spread. The rate of each job alone on the new GPU is known, as a solo run measures it.
 
-Ours: completion_model.py; if nothing is revealed, new_gpu_features.py.
+Ours is a study, which dlqueue does not have: completion_model.py; if nothing is revealed,
+new_gpu_features.py. `dlqueue` among the baselines is the model that sites have.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from contrib.bench.colocation import baselines as standard
-from contrib.bench.colocation.completion_model import Drawn, completed
+from contrib.bench.colocation.completion_model import Drawn, completed, shipped
 from contrib.bench.colocation.gavel_tables import Table, gpus, table
 from contrib.bench.colocation.new_gpu_features import columns, unseen
 from contrib.bench.colocation.scores import Predictions, ProtocolResult, joined, row, scores, wanted
@@ -104,7 +105,7 @@ def _baselines(drawn: Drawn, *, quick: bool) -> dict[str, Array]:
         return {"mean": np.full(len(copied), float(everyone.mean())), **predictions}
     speeds = np.array([drawn.new.speeds[pair] for pair in drawn.revealed])
     predictions |= standard.every(_features(drawn, drawn.revealed), speeds, queries, quick=quick)
-    return {**predictions, f"als_rank{ALS_RANK}": _als(drawn)}
+    return {**predictions, f"als_rank{ALS_RANK}": _als(drawn), "dlqueue": shipped(drawn)}
 
 
 def _features(drawn: Drawn, pairs: Sequence[tuple[str, str]]) -> Array:

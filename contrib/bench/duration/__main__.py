@@ -30,7 +30,7 @@ from typing import Any
 from rich.console import Console
 
 from contrib.bench.common.program import Result, folders, options, row, run
-from contrib.bench.duration import replay
+from contrib.bench.duration import replay, scores
 from contrib.bench.duration.tables import TABLES
 from slurm_ext.core.errors import InputError
 
@@ -54,21 +54,21 @@ def result(train: Path, test: Path, names: Set[str], *, quick: bool) -> dict[str
             continue
         skipped += part.pop("skipped")
         figures[table.name] = part
-        wanted += _wanted(table.name, part["ours"])
+        wanted += _wanted(table.name, part)
     if not figures:
         raise InputError(str(test), "; ".join(skipped))
     figures |= {"skipped": skipped, "quick": quick, "seconds": round(monotonic() - began, 1)}
     return {"bench": "duration", "figures": figures, "wanted": wanted}
 
 
-def _wanted(name: str, ours: dict[str, Any]) -> list[Result]:
-    got, target = ours["log_r2"], TARGETS[name]
+def _wanted(name: str, part: dict[str, Any]) -> list[Result]:
+    got, target = part["ours"]["log_r2"], TARGETS[name]
     met = got is not None and got >= target
     rows = [row(f"{name}: R2 of log durations", f">= {target}", got, met=met)]
-    worst = ours["worst_weeks"]
+    worst, met = scores.judged_weeks(part["weeks"], HELD)
     if worst is not None:
-        met = HELD[0] <= worst[0] and worst[1] <= HELD[1]
-        rows.append(row(f"{name}: 90 % interval holds, every week", "0.88 to 0.92", worst, met=met))
+        what = f"{name}: 90 % interval holds, every week that can be judged"
+        rows.append(row(what, "0.88 to 0.92", worst, met=met))
     return rows
 
 
@@ -94,14 +94,15 @@ def _print(figures: dict[str, Any]) -> None:
     for name, part in figures.items():
         if not isinstance(part, dict):
             continue
-        print(f"{name}: {part['n']} jobs, learned from {part['learnt_from']}")
+        running = f"{part['still_running']} still ran at the end and are not scored"
+        print(f"{name}: {part['n']} jobs ({running}), learned from {part['learnt_from']}")
         ours = (("ours", part["ours"]), ("ours, median", part["ours_median"]))
         for rule, one in (*ours, *part["baselines"].items()):
             shown = {key: one.get(key) for key in ("log_r2", "spearman", "mae", "medape")}
             cells = (f"{key} {value:8.4g}" for key, value in shown.items() if value is not None)
             print(f"  {rule:<16}" + "  ".join(cells))
-        weeks = " ".join(f"{one['coverage90']:.3f}" for one in part["ours"]["by_week"])
-        print(f"  90 % interval holds {part['ours']['coverage90']:.3f}; by week {weeks}")
+        weeks = " ".join(f"{low:.3f}-{high:.3f}" for _, low, high in part["weeks"])
+        print(f"  90 % interval holds {part['ours']['coverage90']:.3f}; by week, of all, {weeks}")
 
 
 if __name__ == "__main__":

@@ -85,11 +85,16 @@ def scored(table: Table, train: Path, test: Path, *, quick: bool) -> dict[str, A
     others = baselines.every(table, past.jobs, cuts)
     coverage = scores.coverage(inside[asked], past.submit_s[asked])
     width = float(np.median(np.exp((logs["high"] - logs["low"])[asked])))
+    later = past.submit_s >= past.cut_s
+    running, beyond = ~np.isfinite(past.end_s), past.log_s > logs["high"]  # the log of its age
+    weeks = scores.weeks_of_all(inside[later], running[later], beyond[later], past.submit_s[later])
     above = float((past.log_s <= logs["high"])[asked].mean())
     ours = {**scores.errors(np.exp(logs["mean"][asked]), real), **coverage}
     median_s = np.exp(logs["median"][asked])
     return {
         "n": int(asked.sum()),
+        "still_running": int((running & later).sum()),
+        "weeks": weeks,
         "learnt_from": int((past.end_s <= past.cut_s).sum()),
         "trainings": len(cuts),
         "ours": {**ours, "below_upper": above, "median_high_over_low": width},

@@ -6,9 +6,10 @@ Each trial is a new training of a user: one to three jobs of it run first, each 
 (in a partition that keeps jobs on cores of their own or in one that does not; alone, or beside busy
 processes), then one more. All of them pass the advisor, which acts. What it tells of the last one
 is held against the program's own clock: of two worlds (on cores of its own, beside others) what is
-told of the one that the run's record says it met, as the ledger does. A job that was changed runs
-once more as its user wrote it, in the same surroundings: the baseline. With --state trials are kept
-as they end, and the site beside them.
+told of the one that the run's record says it met, or, where the record does not know, of the one
+of its surroundings (`worlds_by_surroundings` counts those). A job that was changed runs once more
+as its user wrote it, in the same surroundings: the baseline. With --state trials are kept as they
+end, and the site beside them.
 """
 
 import argparse
@@ -74,7 +75,7 @@ def _trial(site: Site, random: Random) -> Trial:
     changed = told.action == "change"
     written = ran(drawn, where, drawn.cpus, {}).samples_per_s if changed else None
     site.ended(told, came)
-    judged = site.judged(told)
+    judged = site.judged(told, where)
     if judged is None:
         return told.message or "nothing was said"
     return Promise(

@@ -3,9 +3,11 @@
     python -m contrib.bench.promises.replay STATE [STATE ...] [--json]
 
 Each run of a training but its first is predicted from those before it, in the shape that it had and
-for the world that its record says it met, as the ledger does. So the effect of a change to the
-model on all trials is known in seconds; which shape that model would choose is not. The opponent is
-what people do: "as last time". Intervals are the model's own, before outcomes widen them.
+for the world that its record says it met; where the record does not know, for the one that is told
+first (`worlds_told_first` counts those: the nearer of two would be chosen by what came). So the
+effect of a change to the model on all trials is known in seconds; which shape that model would
+choose is not. The opponent is what people do: "as last time". Intervals are the model's own, before
+outcomes widen them.
 """
 
 import argparse
@@ -58,6 +60,7 @@ class Replayed:
     low: float
     high: float
     as_last: float  # of the run before
+    told_first: bool  # two worlds were told, and its record does not say which it met
 
     @property
     def inside(self) -> bool:
@@ -117,6 +120,7 @@ def replayed(script: Sequence[Job]) -> Iterator[Replayed]:
             continue
         other, beside = told.elsewhere, _beside(job, told)
         rate, bounds = told.samples_per_s, told.interval
+        unknown = other is not None and crowded(job.run) is None
         if other is not None and told.crowded != beside:
             rate, bounds = other.samples_per_s, other.interval
         cores, world = ("shared" if job.roams else "own"), ("beside others" if beside else "quiet")
@@ -126,6 +130,7 @@ def replayed(script: Sequence[Job]) -> Iterator[Replayed]:
             low=log(bounds.low / job.rate),
             high=log(bounds.high / job.rate),
             as_last=log(before[0].rate / job.rate),
+            told_first=unknown,
         )
 
 
@@ -145,11 +150,9 @@ def _predicted(before: Sequence[LoaderRun], job: Job) -> Prediction | None:
 
 
 def _beside(job: Job, told: Prediction) -> bool:
-    """The world that the run met; by the nearer rate where its record does not say."""
-    met, other = crowded(job.run), told.elsewhere
-    if met is None and other is not None:
-        return job.rate**2 < told.samples_per_s * other.samples_per_s
-    return bool(met)
+    """True for others on its cores; where its record does not know, as the first world told."""
+    met = crowded(job.run)
+    return bool(told.crowded if met is None and told.elsewhere is not None else met)
 
 
 def _figures(told: Sequence[Replayed]) -> Result:
@@ -159,6 +162,7 @@ def _figures(told: Sequence[Replayed]) -> Result:
         "median_error": exp(median(abs(one.missed) for one in told)) - 1,
         "median_error_as_last": exp(median(abs(one.as_last) for one in told)) - 1,
         "median_high_over_low": exp(median(one.high - one.low for one in told)),
+        "worlds_told_first": sum(one.told_first for one in told),
     }
 
 

@@ -20,10 +20,11 @@ class Promise:
     runs: int  # of before
     action: str
     message: str
-    predicted: float  # in the world that its record says it met
+    predicted: float  # in the world that its record says it met, else that of its surroundings
     low: float
     high: float
     beside: bool  # that world: others on its cores
+    by_surroundings: bool  # its record does not know
     achieved: float
     as_written: float | None  # of a changed job, in the same surroundings
     cpus: tuple[int, int]  # as written, as it ran
@@ -62,6 +63,7 @@ def _figures(promises: Sequence[Promise]) -> dict[str, Any]:
         "median_error": median(errors),
         "median_high_over_low": median(one.high / one.low for one in promises),
         "beside": sum(one.beside for one in promises),
+        "worlds_by_surroundings": sum(one.by_surroundings for one in promises),
         "changed": len(changed),
         "slowed": sum(one.slowed for one in changed),
         "lost_cores": sum(one.lost_cores for one in changed),

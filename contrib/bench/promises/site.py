@@ -25,6 +25,15 @@ from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history
 
 USER, UID = "researcher", 1000
+_RATES = ", ".join(
+    f"d.ranks * iif(o.acted, d.after_{world}{name}, d.before_{world}{name})"
+    for world in ("", "else_")
+    for name in ("samples_per_s", "low", "high")
+)
+_PROMISED = (
+    f"SELECT d.crowded, l.crowded, {_RATES} FROM outcomes o JOIN decisions d ON d.id = o.decision"
+    " JOIN loader_runs l ON l.run = o.run WHERE o.token = ?"
+)
 _SETTINGS = {"site.mode": "act", "policy.holdout_share": 0.0, "policy.change_explicit": "any"}
 
 
@@ -43,12 +52,13 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """Promise for the world that a run met by its record; samples/s of the job."""
+    """Promise for the world that a run met; samples/s of the job."""
 
     predicted: float
     low: float
     high: float
     beside: bool  # others on its cores
+    by_surroundings: bool  # two worlds were told, and its record does not say which it met
 
 
 class Site:
@@ -106,16 +116,26 @@ class Site:
             raise SystemExit(f"the history takes no such record: {report}")
         self._refresher.refresh()
 
-    def judged(self, told: Told) -> Judged | None:
-        """The promise of an ended job; None: there was none, or nothing was measured."""
-        sql = (
-            "SELECT ranks * predicted, ranks * low, ranks * high, o.crowded FROM outcomes o"
-            " JOIN decisions d ON d.id = o.decision WHERE o.token = ?"
-        )
-        row = self._history.conn.execute(sql, (told.token,)).fetchone()
+    def judged(self, told: Told, where: Surroundings) -> Judged | None:
+        """The promise of an ended job; None: there was none, or nothing was measured.
+
+        Of two worlds, the one that its record says it met. Where the record does not know, that of
+        its surroundings: the nearer of two intervals would be chosen by what came.
+        """
+        row = self._history.conn.execute(_PROMISED, (told.token,)).fetchone()
         if row is None or told.message is None:
             return None
-        return Judged(predicted=row[0], low=row[1], high=row[2], beside=bool(row[3]))
+        world, met, *rates = row
+        beside = bool(met) if met is not None else where.others > 0 and not where.constrained
+        there = world is not None and beside != bool(world)
+        predicted, low, high = rates[3:] if there else rates[:3]
+        return Judged(
+            predicted=predicted,
+            low=low,
+            high=high,
+            beside=world is not None and beside,
+            by_surroundings=world is not None and met is None,
+        )
 
 
 def partition(kept: bool) -> str:

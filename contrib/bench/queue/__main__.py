@@ -7,7 +7,8 @@ quarter is replayed. Only the test's jobs are replayed, from an empty cluster, e
 by itself: shrunk to a quarter of its nodes (--vcs: columns vc and nodes_8gpu), and to a load of
 0.75, 0.85 and 0.95 (requested GPU time over available GPU time, from the first to the last
 submission; nodes are whole, so `load` is the load that resulted). Jobs that no longer fit are left
-out of every policy.
+out of every policy, and so are those that ran when the trace was cut (`still_running`): only their
+age is known.
 
 Predictions are made inside the replay as the live queue makes them (runtime_predictor.py): at
 submission, from the jobs that have ended in that replay, then corrected by jobs submitted
@@ -44,7 +45,7 @@ from contrib.bench.queue.runtime_predictor import TrainedPredictor
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.trace.columns import Trace
 
-MOST_QUEUE_S = 15_359.0  # the LightGBM QSSF of a baseline without ageing, on the held-out weeks
+MOST_QUEUE_S = 14_798.0  # LightGBM's QSSF with backfill, without ageing, on the held-out weeks
 LEAST_GAINS = {"fifo": 6.5, "fifo+backfill": 1.75}  # of completion time, at load 0.85
 
 
@@ -60,8 +61,9 @@ def result(args: Namespace) -> Result:
     part, cluster = figures["load 0.85"], clusters["load 0.85"]
     part["told_once"] = once(known, trace, cluster)
     part["by_r2"] = by_r2(trace, cluster, part["policies"]["fifo+backfill"]["jct_mean_s"])
-    wanted = list(_wanted(figures))
-    figures |= {"quick": args.quick, "seconds": round(monotonic() - began, 1)}
+    wanted = list(_wanted(figures, held_out=args.train.resolve() != args.test.resolve()))
+    figures |= {"still_running": known.still_running, "quick": args.quick}
+    figures["seconds"] = round(monotonic() - began, 1)
     return {"bench": "queue", "figures": figures, "wanted": wanted}
 
 
@@ -74,10 +76,12 @@ def _at_once(known: TrainedPredictor, trace: Trace, clusters: dict[str, Cluster]
         return {name: replay.result() for name, replay in begun.items()}
 
 
-def _wanted(figures: dict[str, Any]) -> Iterator[Result]:
-    got = figures["quarter"]["policies"][OURS]["queue_mean_s"]
-    what = f"{OURS}: mean queue (s) on a quarter of the nodes, below"
-    yield row(what, MOST_QUEUE_S, got, met=got < MOST_QUEUE_S)
+def _wanted(figures: dict[str, Any], *, held_out: bool) -> Iterator[Result]:
+    """Rows; the published wait is of held-out weeks: no bar for a folder that is learnt from."""
+    if held_out:
+        got = figures["quarter"]["policies"][OURS]["queue_mean_s"]
+        what = f"{OURS}: mean queue (s) on a quarter of the nodes, below"
+        yield row(what, MOST_QUEUE_S, got, met=got < MOST_QUEUE_S)
     policies = figures["load 0.85"]["policies"]
     for other, least in LEAST_GAINS.items():
         gain = round(policies[other]["jct_mean_s"] / policies[OURS]["jct_mean_s"], 2)

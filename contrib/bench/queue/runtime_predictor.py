@@ -33,19 +33,23 @@ class TrainedPredictor:
     state: DurationState
     jobs: Sequence[Job]  # those to be replayed
     before_s: Array  # of each, by what ended in the trace by its submission
+    still_running: int  # jobs that are left out: they ran when the trace was cut
 
 
 def learn(table: Table, past: DurationTrace, rounds: int) -> TrainedPredictor:
     """Raises ModelError where too few jobs had ended."""
     rows = features(table.plan, [_past(job) for job in past.jobs], ended_only=True)
-    known, later = past.end_s <= past.cut_s, past.submit_s >= past.cut_s
+    known = past.end_s <= past.cut_s
+    later = past.asked  # of a job that ran when the trace was cut only its age is known
     model = fit(table.plan, rows[known], past.log_s[known], rounds=rounds)
     state = DurationState(table.plan)
     for place in sorted(np.flatnonzero(known).tolist(), key=lambda place: past.end_s[place]):
         job = past.jobs[place]
         state.lived(job.asked, job.end_s, job.duration_s)
     jobs = [past.jobs[place] for place in np.flatnonzero(later).tolist()]
-    return TrainedPredictor(table, model, state, jobs, np.exp(model.middle(rows[later])))
+    estimates = np.exp(model.middle(rows[later]))
+    left_out = int(((past.submit_s >= past.cut_s) & ~past.asked).sum())
+    return TrainedPredictor(table, model, state, jobs, estimates, left_out)
 
 
 def _past(job: Job) -> FinishedJob:

@@ -18,6 +18,7 @@ from rich.console import Console
 from contrib.bench.common.measure import timed
 from contrib.bench.common.program import at_most, options, run
 from contrib.bench.report import history
+from slurm_ext.core.errors import UsageError
 
 RUNS, QUICK = 1_000_000, 20_000
 REPEATS = 3
@@ -25,11 +26,18 @@ WITHIN_S, WITHIN_MIB = 60.0, 1024.0
 
 
 def made(folder: Path, runs: int) -> float:
-    """Seconds that the history took to write; 0 where it is there already."""
-    path = folder / "history.db"
+    """Seconds that the history took to write; 0 where it is there already.
+
+    Raises UsageError where the one that is there has another number of runs.
+    """
+    path, hidden = folder / "history.db", folder / ".history.db"
     began = monotonic()
     if not path.exists():
-        history.fill(path, runs)
+        hidden.unlink(missing_ok=True)
+        history.fill(hidden, runs)
+        hidden.replace(path)  # a fill that is cut is begun again
+    if (known := history.runs_of(path)) != runs:
+        raise UsageError(f"--folder: {folder} has a history of {known} runs, not of {runs}")
     (folder / "dlqueue.toml").write_text(f'[paths]\nstate_dir = "{folder}"\n')
     return monotonic() - began
 

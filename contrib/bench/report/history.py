@@ -120,6 +120,12 @@ def fill(path: Path, runs: int) -> None:
         history.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
+def runs_of(path: Path) -> int:
+    """Number of runs that a history has."""
+    with open_history(path) as history:
+        return int(history.conn.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+
 def _count(history: History) -> None:
     """Every run's counters, in the order in which ingest writes them."""
     conn = history.conn

@@ -99,6 +99,9 @@ def test_gains_of_workers_are_over_what_was_written(
     assert (found["directed_gain"], found["tuned_gain"]) == pytest.approx((4.0, 4.0))
     assert found["tuned_of_best"] == found["best_of_model_alone"] == pytest.approx(1.0)
     assert report.facts["tuned"] == "method gated, started 4, settled at 4 in 3.5 s"
+    going = {**told, "tuned": {"workers": None, "settled_s": None}}
+    _, report = _measured(loader, tmp_path, monkeypatch, SUMMARY={"loaders": [going]})
+    assert report.facts["tuned"] == "method gated, started 4, not settled"
     left = {**told, "tuned": None, "left_alone": "it has its own sampler"}
     _, report = _measured(loader, tmp_path, monkeypatch, SUMMARY={"loaders": [left]})
     assert report.facts["directed"].endswith("left alone: it has its own sampler")

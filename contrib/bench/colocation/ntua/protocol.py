@@ -5,7 +5,8 @@ runs, each with one kind of neighbour. With the same folder twice (development),
 by count of one kind (as new as a mix), by campaign, and by family of campaigns.
 
 Runs without a neighbour have speed 1 by definition, and every method knows it; `..._beside` leaves
-them out. Noise: repeats in another campaign differ by 0.11 (README of the public tables).
+them out. Ours is a study: dlqueue has no such counters during a run and no such model. Noise:
+repeats in another campaign differ by 0.11 (README of the public tables).
 """
 
 from pathlib import Path

@@ -6,7 +6,8 @@ DIR holds gavel_pytorch_pairs_<gpu>.csv. 26 kinds of jobs wait for 13 GPUs, two 
 is the sum of both speeds, by GPU. The model knows a random share of the pairs and completes the
 rest; policy/colocation/choose_pairs.py matches them, above a floor. Baselines with the same draw:
 random pairs, random pairs that take turns if sharing loses (1.0 a GPU), and the perfect matching,
-which knows every speed. Jobs without a partner take turns.
+which knows every speed. Wanted is what the product does: its own floor. Jobs without a partner take
+turns.
 """
 
 import argparse
@@ -23,12 +24,13 @@ from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile
 from slurm_ext.model.slowdown.model import slowdown_model
 from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingRules, pairs
 from slurm_ext.policy.colocation.matching import best_matching
+from slurm_ext.policy.colocation.terms import FLOOR
 
 Speeds = Mapping[tuple[str, str], float]
 COLUMNS = ("job_a", "job_b", "rel_a", "rel_b", "infeasible")
 GPUS = ("v100", "p100")
 SHARES = (0.2, 0.5, 1.0)  # of the pairs that the model has seen
-FLOORS = (0.1, 0.5, 0.85)
+FLOORS = (0.1, 0.5, FLOOR)
 HOUR_S = 3600.0
 
 
@@ -125,12 +127,14 @@ def _wanted(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
         f"{gpu} {name}": one["throughput"] / rows["random_with_turns"]
         for gpu, rows in figures.items()
         for name, one in rows.items()
-        if name.startswith("ours_0.5") and name.endswith("_0.1")
+        if name == f"ours_0.5_{FLOOR:g}"
     }
-    least, most = mean(gains.values()), max(gains.values())
+    above = min(rows[f"ours_0.5_{FLOOR:g}"]["above_floor"] for rows in figures.values())
+    what = f"half of the pairs seen, none to fall below {FLOOR:g} of its speed"
     rows = [
-        ("half of the pairs seen, by random with turns: mean", 1.07, least),
-        ("half of the pairs seen, by random with turns: best", 1.12, most),
+        (f"{what}, by random with turns: mean", 1.07, mean(gains.values())),
+        (f"{what}, by random with turns: best", 1.12, max(gains.values())),
+        (f"{what}: share of the paired that do not", 0.9, above),
     ]
     return [row(what, target, round(got, 3), met=got >= target) for what, target, got in rows]
 

@@ -77,7 +77,9 @@ def _told(training: Training) -> str:
     tuned = loader["tuned"] or {}
     words = f"method {loader['method']}, started {loader['started_workers']}"
     if tuned:
-        words += f", settled at {tuned.get('workers')} in {tuned.get('settled_s') or 0.0:.1f} s"
+        after = tuned.get("settled_s")
+        at = tuned.get("workers")
+        words += ", not settled" if after is None else f", settled at {at} in {after:.1f} s"
     return words + (f", left alone: {why}" if why else "")
 
 
