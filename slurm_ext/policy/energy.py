@@ -35,6 +35,7 @@ class EnergyNode:
     name: str
     power: PowerState
     busy: bool = False  # jobs have any part of it
+    set_apart: bool = False  # by a reservation, now: only its jobs may have the node
     kept: str = ""  # why it must not sleep (a reservation, an administrator); empty: it may
     since_s: float = 0.0  # when it went to sleep, or was last busy
     due: str = ""  # why it is woken whatever is needed (a reservation begins); empty: it is not
@@ -109,13 +110,13 @@ def awake_target(
 def decide(
     nodes: Sequence[EnergyNode], needs: NodeDemand, *, now_s: float, rules: EnergyRules
 ) -> tuple[AwakeTarget, tuple[PowerChange, ...]]:
-    """Decide which nodes sleep and wake now; `needs.now` counts only nodes that are there."""
-    there = [node for node in nodes if node.power is not PowerState.AWAY]
+    """Decide which nodes sleep and wake now; `needs.now` counts nodes that any job may have."""
+    there = for_jobs(nodes)
     awake = awake_of(there)
     target = awake_target(awake, len(there), needs, now_s, rules)
     due = tuple(
         PowerChange(node=node.name, sleep=False, reason=node.due)
-        for node in there
+        for node in nodes
         if node.due and node.power is PowerState.ASLEEP
     )
     return target, due + _steps(there, target, awake, needs, now_s, rules)
@@ -144,9 +145,15 @@ def _steps(
     )
 
 
+def for_jobs(nodes: Sequence[EnergyNode]) -> list[EnergyNode]:
+    """Nodes that count: idle ones of a reservation are no buffer for the jobs of others."""
+    there = (node for node in nodes if node.power is not PowerState.AWAY)
+    return [node for node in there if node.busy or not node.set_apart]
+
+
 def awake_of(nodes: Sequence[EnergyNode]) -> int:
-    """Number of nodes that have jobs or are ready for one."""
-    return sum(1 for node in nodes if _ready(node))
+    """Number of nodes, of those for jobs, that have jobs or are ready for one."""
+    return sum(1 for node in for_jobs(nodes) if _ready(node))
 
 
 def _ready(node: EnergyNode) -> bool:

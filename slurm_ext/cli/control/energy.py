@@ -17,6 +17,8 @@ def lines(status: Mapping[str, Any]) -> "Iterator[RenderableType]":
 def _details(details: Mapping[str, Any]) -> Iterator[str]:
     if details["hindered"]:
         yield f"nothing is done: {details['hindered']}"
+    if details.get("unknown"):
+        yield f"energy.exclude names what is no node: {', '.join(details['unknown'])}"
     for pool, row in details["pools"].items():
         counts = ", ".join(f"{count} {power}" for power, count in row["nodes"].items() if count)
         name = "all nodes" if pool == "*" else f"partition {pool}"

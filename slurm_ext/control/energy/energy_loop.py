@@ -13,6 +13,7 @@ from typing import Any
 
 from slurm_ext.control.energy.demand_forecast import DemandForecast, forecast, safely
 from slurm_ext.control.energy.energy_state import EnergyState
+from slurm_ext.control.energy.excluded import excluded, unknown_of
 from slurm_ext.control.energy.nodes import (
     NodeTimes,
     failed,
@@ -36,6 +37,7 @@ from slurm_ext.policy.energy import (
     PowerState,
     awake_of,
     decide,
+    for_jobs,
 )
 from slurm_ext.slurm.client import SlurmClient
 from slurm_ext.slurm.records import JobInfo, NodeInfo, ReservationInfo
@@ -72,12 +74,15 @@ class EnergyLoop:
             for pool in self._pools
         }
         self._hindered = ""
+        self._excluded: dict[str, str] = {}
+        self._unknown: list[str] = []
         self._pool_status: dict[str, Any] = {}
 
     def plan(self, now_s: float) -> Sequence[PlannedAction]:
         """Look, decide for each pool. Raises SlurmError."""
-        nodes, jobs = self._client.nodes(), self._client.jobs()
+        nodes, jobs, config = self._client.nodes(), self._client.jobs(), self._client.config()
         reservations = self._client.reservations()
+        self._hindered = self._hindrance(config) or self._exclude(nodes, config)
         self._memory.notice(nodes, now_s)
         planned: list[PlannedAction] = []
         self._pool_status = {}
@@ -86,7 +91,6 @@ class EnergyLoop:
             pool_nodes = [node for node in pool_of(nodes, pool) if node.name not in taken]
             taken |= {node.name for node in pool_nodes}
             planned += self._plan(pool, pool_nodes, jobs, reservations, now_s)
-        self._hindered = self._hindrance()
         self._keep()
         return () if self._hindered else planned
 
@@ -111,7 +115,11 @@ class EnergyLoop:
 
     def status(self) -> Mapping[str, Any]:
         """Status of each pool."""
-        return {"hindered": self._hindered, "pools": self._pool_status}
+        return {
+            "hindered": self._hindered,
+            "unknown": self._unknown,
+            "pools": self._pool_status,
+        }
 
     def _plan(
         self,
@@ -121,10 +129,9 @@ class EnergyLoop:
         reservations: Sequence[ReservationInfo],
         now_s: float,
     ) -> list[PlannedAction]:
-        excluded = frozenset(self._settings["energy.exclude"])
         times = NodeTimes(self._memory.asleep, self._memory.idle)
-        nodes = nodes_of(infos, reservations, times, now_s, excluded)
-        there = sum(1 for node in nodes if node.power is not PowerState.AWAY)
+        nodes = nodes_of(infos, reservations, times, now_s, self._excluded)
+        there = len(for_jobs(nodes))
         now = need(nodes, jobs, pool)
         self._series[pool].see(now_s, now, there, neediest_user(jobs, pool))
         missing = failed(infos)
@@ -172,13 +179,22 @@ class EnergyLoop:
         }
         self._state.keep(self._memory.as_json(running))
 
-    def _hindrance(self) -> str:
-        """Reason why nothing can be done in act; empty if it can. Raises SlurmError."""
+    def _exclude(self, nodes: Sequence[NodeInfo], config: Mapping[str, str]) -> str:
+        """Find the nodes that never sleep; return the reason why that cannot be known, if any."""
+        exclude = self._settings["energy.exclude"]
+        try:
+            self._unknown = unknown_of(nodes, exclude)
+            self._excluded = excluded(nodes, exclude, config)
+        except ValueError as err:
+            return str(err)
+        return ""
+
+    def _hindrance(self, config: Mapping[str, str]) -> str:
+        """Reason why nothing can be done in act; empty if it can."""
         if not self._pools:
             return "energy.partitions names none"
         if self._settings["energy.mode"] != "act":
             return ""
-        config = self._client.config()
         lacking = [name for name in NEEDED if name not in config]
         if lacking:
             return f"slurm.conf has no {' and no '.join(lacking)}"

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from slurm_ext.model.demand.model import PEAK_SLOTS, SLOT_S
 from slurm_ext.model.demand.series import NOBODY
-from slurm_ext.policy.energy import EnergyNode, PowerState
+from slurm_ext.policy.energy import EnergyNode, PowerState, for_jobs
 from slurm_ext.slurm.records import JobInfo, NodeInfo, ReservationInfo
 
 EVERY = "*"
@@ -68,21 +69,27 @@ def nodes_of(
     reservations: Sequence[ReservationInfo],
     times: NodeTimes,
     now_s: float,
-    excluded: frozenset[str] = frozenset(),
+    excluded: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[EnergyNode, ...]:
-    """Each with its power, whether it is busy, and why it is to stay awake or to be woken."""
+    """Each with its power, whether it is busy, and why it is to stay awake or to be woken.
+
+    `excluded` has the reason of each node that never sleeps.
+    """
     kept, due = _reserved(reservations, now_s)
+    held = {name for one in reservations if one.start_s <= now_s < one.end_s for name in one.nodes}
     energy_nodes = []
     for node in nodes:
         power = power_of(node)
         since = times.asleep if power is PowerState.ASLEEP else times.idle
-        reserved = kept.get(node.name, "reserved" if "RESERVED" in states(node) else "")
+        flagged = "RESERVED" in states(node)
+        reserved = kept.get(node.name, "reserved" if flagged else "")
         energy_nodes.append(
             EnergyNode(
                 name=node.name,
                 power=power,
                 busy=is_busy(node),
-                kept="excluded by the settings" if node.name in excluded else reserved,
+                kept=excluded.get(node.name, reserved),
+                set_apart=flagged or node.name in held,
                 due=due.get(node.name, ""),
                 since_s=since.get(node.name, now_s),
             )
@@ -97,8 +104,8 @@ def is_busy(node: NodeInfo) -> bool:
 
 
 def need(nodes: Sequence[EnergyNode], jobs: Iterable[JobInfo], pool: str) -> int:
-    """Nodes that running jobs have and waiting ones lack; never more than are there."""
-    there = [node for node in nodes if node.power is not PowerState.AWAY]
+    """Nodes that running jobs have and waiting ones lack; never more than any job may have."""
+    there = for_jobs(nodes)
     busy = sum(1 for node in there if node.busy)
     waiting = sum(max(1, job.node_count or 1) for job in jobs if _waits(job, pool))
     return min(len(there), busy + waiting)

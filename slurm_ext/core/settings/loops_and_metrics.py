@@ -13,7 +13,7 @@ ENERGY: tuple[Setting, ...] = (
     names(
         "energy.partitions", "Partitions whose nodes may sleep, each by its own demand; * is all"
     ),
-    names("energy.exclude", "Nodes that never sleep"),
+    names("energy.exclude", "Nodes that never sleep, also as n[1-4]"),
     number("energy.buffer", 0.03, 0.0, 1.0, "Share of nodes that stay awake beyond the need"),
     number(
         "energy.spare", 0.04, 0.0, 1.0, "Share of nodes woken beyond the need, when jobs need more"

@@ -121,7 +121,7 @@ NO_TIME = "slurm.conf has no SuspendTime, and without it Slurm suspends no node"
     ],
 )
 def test_what_hinders_the_loop(tmp_path: Path, config: dict[str, str], hindrance: str) -> None:
-    """In act nothing is planned then; shadow does not ask for the configuration."""
+    """In act nothing is planned then; in shadow it is, as if Slurm had power saving."""
     client = cluster("MIXED", *["IDLE"] * 9, config=config)
     loop, _ = loop_of(tmp_path, client)
     assert bool(loop.plan(NOW_S)) is (hindrance == "")
@@ -135,7 +135,11 @@ def test_a_loop_without_partitions_does_nothing(tmp_path: Path) -> None:
     """In shadow, too, with the reason."""
     loop, _ = loop_of(tmp_path, cluster(*["IDLE"] * 9), "shadow", partitions=[])
     assert loop.plan(NOW_S) == ()
-    assert loop.status() == {"hindered": "energy.partitions names none", "pools": {}}
+    assert loop.status() == {
+        "hindered": "energy.partitions names none",
+        "unknown": [],
+        "pools": {},
+    }
 
 
 def test_the_status_of_a_pool(tmp_path: Path) -> None:
@@ -245,7 +249,7 @@ def test_reasons_to_stay_awake_in_these_words() -> None:
         [reservation],
         NodeTimes({}, {}),
         NOW_S,
-        frozenset({"n2"}),
+        {"n2": "excluded by the settings"},
     )
     due = "reservation exam begins or has begun"
     assert [(one.kept, one.due, one.since_s) for one in nodes] == [

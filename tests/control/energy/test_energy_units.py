@@ -105,7 +105,7 @@ def test_nodes_as_the_policy_sees_them() -> None:
         [],
         times,
         NOW_S,
-        frozenset({"n2"}),
+        {"n2": "excluded by the settings"},
     )
     assert [one.since_s for one in seen] == [5.0, 9.0, NOW_S]
     assert [one.kept for one in seen] == ["", "excluded by the settings", "reserved"]
