@@ -17,7 +17,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "node": set(),
     "probe": set(),
     "ranks": set(),
-    "spatial": set(),
+    "spatial": {"ranks"},
     "slurm": {"core"},
     "history": {"core", "node"},
     "model": {"core"},

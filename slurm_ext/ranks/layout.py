@@ -1,9 +1,11 @@
-"""Which rank runs where: the environment of each rank that one node starts. Pure."""
+"""Which rank runs where: the environment of each rank that one node starts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from slurm_ext.ranks.meeting import meeting_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -54,14 +56,15 @@ def rank_layout(ranks_per_gpu: int, env: Mapping[str, str], free_port: int) -> R
     nodes, node = (_number(env, name, d) for name, d in (("SLURM_NNODES", 1), ("SLURM_NODEID", 0)))
     job = _number(env, "SLURM_JOB_ID", 0)
     alone = nodes == 1
-    if not alone and "SLURM_LAUNCH_NODE_IPADDR" not in env:
+    address = "127.0.0.1" if alone else meeting_node(env)
+    if address is None:
         raise ValueError(f"{nodes} nodes: start it once on each, by srun --ntasks-per-node=1")
     return RankLayout(
         ranks_per_gpu=ranks_per_gpu,
         gpus=tuple(env.get("CUDA_VISIBLE_DEVICES", "").split(",")),
         nodes=nodes,
         node=node,
-        address="127.0.0.1" if alone else env["SLURM_LAUNCH_NODE_IPADDR"],
+        address=address,
         port=free_port if alone else FIRST_PORT + job % PORTS,
     )
 

@@ -117,4 +117,5 @@ def _leaders_backend() -> str:
     import torch
     import torch.distributed as dist
 
-    return "nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
+    gpu = torch.cuda.is_available() and dist.is_nccl_available()
+    return "cpu:gloo,cuda:nccl" if gpu else "gloo"  # sums of the host's values go the same way

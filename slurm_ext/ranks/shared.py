@@ -112,7 +112,11 @@ def _on_cpu(size: int) -> tuple[torch.Tensor, str]:
 
 def _opened(handle: str | bytes, device: torch.device, size: int) -> torch.Tensor:
     """Another rank's buffer, by its path or CUDA's handle."""
-    return _mapped(handle, size) if isinstance(handle, str) else cuda.opened(handle, device, size)
+    if not isinstance(handle, str):
+        return cuda.opened(handle, device, size)
+    if Path(handle).stat().st_size != size:  # torch would make a file that is not there, of zeros
+        raise FileNotFoundError(handle)
+    return _mapped(handle, size)
 
 
 def _mapped(path: str, size: int) -> torch.Tensor:

@@ -8,7 +8,7 @@ calls, at the first pass.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from torch import nn
 
@@ -57,7 +57,7 @@ def parallelise(
     if refused:
         raise SpatialError("cannot be divided: " + "; ".join(refused))
     if mesh.parts == 1:
-        return model
+        return _whole(model, mesh, sync_batch_norm=sync_batch_norm)
     layouts, masks, guard = Layouts(mesh), Masks(mesh, seed), CallWatch(model, len(mesh.space))
     inside = set(_inside_layers(model))
     for name, layer in model.named_modules():
@@ -76,6 +76,14 @@ def parallelise(
             layer.forward = partial(again, guard, layer.forward)
     model.forward = partial(forward_pass, model, model.forward, layouts, guard)
     setattr(model, DIVIDED, str(mesh))
+    return model
+
+
+def _whole(model: Model, mesh: Mesh, *, sync_batch_norm: bool) -> Model:
+    """The model of ranks with whole volumes, with batch norms over all samples if that is asked."""
+    for layer in model.modules() if sync_batch_norm and mesh.world > 1 else ():
+        if rule_of(type(layer)) is norms.batch_norm:
+            layer.forward = partial(norms.synced_batch_norm, cast("Any", layer), mesh, _layout=())
     return model
 
 

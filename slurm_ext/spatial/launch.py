@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 import torch.distributed as dist
 
+from slurm_ext.ranks.meeting import meeting_node
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,7 +34,7 @@ def rank_of(env: Mapping[str, str]) -> tuple[int, int, int]:
 
 def meeting_point(env: Mapping[str, str]) -> str:
     """The address at which the ranks of this job step meet: tcp://host:port."""
-    host = env.get("MASTER_ADDR") or env.get("SLURM_LAUNCH_NODE_IPADDR") or "127.0.0.1"
+    host = env.get("MASTER_ADDR") or meeting_node(env) or "127.0.0.1"
     job, step = (int(env.get(name, "0")) for name in ("SLURM_JOB_ID", "SLURM_STEP_ID"))
     port = env.get("MASTER_PORT") or str(FIRST_PORT + (job * 7 + step) % PORTS)
     return f"tcp://{host}:{port}"

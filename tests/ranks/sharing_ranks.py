@@ -36,7 +36,10 @@ def others(two: TwoLevelReduction) -> bool:
 
 def main() -> None:
     """Print what this rank found."""
-    if dist.get_rank() == 1:  # one of them cannot
+    if sys.argv[2] == "another node":
+        opened = shared._opened  # each sees a /dev/shm of its own
+        shared._opened = lambda handle, *args: opened(f"{handle}-elsewhere", *args)
+    elif dist.get_rank() == 1:  # one of them cannot
         shared._FOLDER = sys.argv[2]  # a folder that is not there
     two = TwoLevelReduction(int(sys.argv[1]))
     far, fine = furthest(two), others(two)

@@ -67,6 +67,14 @@ def test_ranks_of_two_nodes_with_two_gpus_each() -> None:
     )
 
 
+def test_ranks_meet_where_the_first_one_runs() -> None:
+    """Not where srun was typed, which is a login node at times; by that where names say nothing."""
+    env = {"SLURM_NNODES": "2", "SLURM_LAUNCH_NODE_IPADDR": "10.9.9.9"}
+    for listed, address in (("localhost,n2", "localhost"), ("n[1-2].invalid", "10.9.9.9")):
+        node = rank_layout(1, {**env, "SLURM_STEP_NODELIST": listed}, free_port=1)
+        assert node.address == address
+
+
 @pytest.mark.parametrize(
     ("env", "said"),
     [

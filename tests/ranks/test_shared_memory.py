@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from slurm_ext.ranks import shared
 
 PROGRAM = str(Path(__file__).parent / "sharing_ranks.py")
 ROOT = Path(__file__).parents[2]
@@ -24,8 +27,13 @@ def sums(ranks_per_gpu: int, folder: str, gpus: str) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize(
     ("folder", "gpus", "shares"),
-    [("/dev/shm", "0", "True"), ("/dev/shm", "0,1", "True"), ("/nowhere", "0", "False")],
-    ids=["one GPU", "two GPUs", "no shared memory"],
+    [
+        ("/dev/shm", "0", "True"),
+        ("/dev/shm", "0,1", "True"),
+        ("/nowhere", "0", "False"),
+        ("another node", "0", "False"),
+    ],
+    ids=["one GPU", "two GPUs", "no shared memory", "a neighbour's file is not here"],
 )
 def test_sums_are_those_of_a_plain_addition(folder: str, gpus: str, shares: str) -> None:
     """Any size, kind and layout, the same bits on all ranks; where one cannot share, none does."""
@@ -36,3 +44,11 @@ def test_sums_are_those_of_a_plain_addition(folder: str, gpus: str, shares: str)
     assert {rank[2] for rank in found} == {"True"}
     assert len({rank[3] for rank in found}) == 1
     assert not [*Path("/dev/shm").glob("dlqueue-ranks-*")]
+
+
+def test_a_neighbours_file_that_is_absent_is_not_made() -> None:
+    """Torch would make one of zeros, and every sum would lack that neighbour."""
+    path = "/dev/shm/dlqueue-ranks-nobody"
+    with pytest.raises(FileNotFoundError):
+        shared._opened(path, torch.device("cpu"), 4096)
+    assert not Path(path).exists()

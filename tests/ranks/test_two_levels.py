@@ -11,7 +11,7 @@ import pytest
 
 TEMPLATES = Path(__file__).parents[2] / "job_templates"
 TRAINING = TEMPLATES / "examples" / "ranks_train.py"
-SRUN = '#!/bin/sh\nshift\nexec "$@"\n'  # the template's only step, without a Slurm
+SRUN = '#!/bin/sh\nshift 2\nexec "$@"\n'  # the template's only step, without a Slurm
 # Ranks on each GPU, and the GPUs by Slurm's names.
 LAYOUTS = pytest.mark.parametrize(
     ("per_gpu", "gpus"),

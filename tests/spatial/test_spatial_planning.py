@@ -227,3 +227,8 @@ def test_a_rank_is_known_under_every_launcher() -> None:
     assert rank_of({**step, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}) == (1, 2, 0)
     assert meeting_point({"MASTER_ADDR": "n1", "MASTER_PORT": "5"}) == "tcp://n1:5"
     assert meeting_point(slurm).startswith("tcp://127.0.0.1:")
+    typed_elsewhere = {**slurm, "SLURM_LAUNCH_NODE_IPADDR": "10.9.9.9"}
+    there = {**typed_elsewhere, "SLURM_STEP_NODELIST": "localhost,n[2-3]"}
+    assert meeting_point(there).startswith("tcp://localhost:")
+    nameless = {**typed_elsewhere, "SLURM_STEP_NODELIST": "no-such-node.invalid"}
+    assert meeting_point(nameless).startswith("tcp://10.9.9.9:")

@@ -42,7 +42,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 @pytest.mark.parametrize(
-    "case", ["two_by_two", "curve", "overlap", "compiled", "accumulation", "resume"]
+    "case", ["two_by_two", "four_by_none", "curve", "overlap", "compiled", "accumulation", "resume"]
 )
 def test_training_is_the_serial_one(results: Results, case: str) -> None:
     """Losses and gradients: data and space together, overlapped, compiled, accumulated, resumed."""

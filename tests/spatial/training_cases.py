@@ -95,6 +95,15 @@ def case_two_by_two(_folder: Path) -> float:
     return max(abs(a - b) for a, b in zip(serial, divided, strict=True))
 
 
+def case_four_by_none(_folder: Path) -> float:
+    """4 data, each with whole volumes: batch norm over all samples there, too."""
+    serial = serial_steps(network(), range(4))
+    mesh = Mesh(4, (1, 1, 1))
+    model = DistributedDataParallel(parallelise(network(), mesh, sync_batch_norm=True))
+    divided = mesh_steps(model, optimizer_of(model), mesh, range(4))
+    return max(abs(a - b) for a, b in zip(serial, divided, strict=True))
+
+
 def case_curve(_folder: Path) -> float:
     """Thirty steps on four parts; the benchmark takes a hundred."""
     serial = serial_steps(network(), range(30))
