@@ -72,6 +72,12 @@ class ReportContext:
     people: UserNames
     now_s: float
     prices: Prices = Prices()
+    for_reader: bool = False  # one user, who may see nothing of others
+
+    @property
+    def whole(self) -> bool:
+        """True if every job of the site may be in the report by its number."""
+        return self.people.named and self.period.account is None and not self.for_reader
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
         """Rows of one query. Raises HistoryError."""

@@ -1,5 +1,6 @@
 """Values as people read them, in every format. Names are users' words: shown, not obeyed."""
 
+import re
 import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -15,6 +16,11 @@ _HIDDEN = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}
 _MOST = 120
 WORDS = ("text", "name", "words")  # kinds that are no figures
 _HEAT = (0.5, 0.7, 0.85, 0.95, 1.05)
+# As loops write them: `job 41, 42`, `requeue 41` (not `requeue 2->4 GPUs`), `41.0 at least 90%`.
+_JOBS = re.compile(
+    r"\bjob \d+(?:_\d+)?(?:, \d+)*|(?<=requeue )\d+\b(?!->)"
+    r"|\b\d+\.\d+(?= (?:at least|may run|has not agreed)\b)"
+)
 
 
 def shown(value: Any, kind: str = "text") -> str:
@@ -31,6 +37,11 @@ def name(value: Any) -> str:
     text = str(value)
     cut = text if len(text) <= _MOST else text[: _MOST - 1] + "…"
     return "".join("·" if _hidden(char) else char for char in cut) or "(no name)"
+
+
+def without_jobs(text: str) -> str:
+    """A sentence about a move with no number of a job in it: `it goes after another job`."""
+    return _JOBS.sub("another job", text)
 
 
 def moment(seconds: float) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from slurm_ext.core.settings.document import Settings
-    from slurm_ext.history.store.store import History
+    from slurm_ext.history.views.visible import Viewer
     from slurm_ext.report.tables import Report
 
 HELP = "Write what dlqueue gained, what the cluster wastes, and how predictions came out."
@@ -78,20 +78,22 @@ def _check_jobs(args: argparse.Namespace, form: str, users: str) -> None:
         raise UsageError(f"--jobs names jobs and people, and users are {users} (report.users)")
 
 
-def _opened(args: argparse.Namespace, settings: "Settings") -> "History":
-    """The history, or the reader's part of it."""
-    from slurm_ext.core.errors import UsageError
-    from slurm_ext.history.store.store import open_history
-    from slurm_ext.history.views.visible import Viewer, open_visible
+def _viewer(args: argparse.Namespace) -> "Viewer":
+    """The reader; without one, this process's user.
 
-    path, wait_ms = settings.state_dir / "history.db", settings["history.busy_timeout_ms"]
+    Slurm is not asked whether it hides others' jobs from a reader: nothing of them is shown.
+    """
+    from slurm_ext.core.errors import UsageError
+    from slurm_ext.history.views.visible import Viewer
+    from slurm_ext.questions.answers import viewer_here
+
     if args.reader is None:
-        return open_history(path, busy_timeout_ms=wait_ms, read_only=True)
+        return viewer_here()
     try:
         uid = pwd.getpwnam(args.reader).pw_uid
     except (KeyError, ValueError):
         raise UsageError(f"--reader {args.reader!r} is no user of this machine") from None
-    return open_visible(path, Viewer(user=args.reader, uid=uid), busy_timeout_ms=wait_ms)
+    return Viewer(user=args.reader, uid=uid, hides_others=True)
 
 
 def _report(
@@ -99,12 +101,15 @@ def _report(
 ) -> "tuple[Report, dict[int, str]]":
     """The report, and links to the pages of its jobs, which are written."""
     from slurm_ext.core.errors import UsageError
+    from slurm_ext.history.views.visible import open_visible
     from slurm_ext.report.sections.build import report_of
 
     since_s, until_s = (_seconds(args, name) for name in ("since", "until"))
     if since_s is not None and until_s is not None and since_s >= until_s:
         raise UsageError(f"--since {args.since} is not before --until {args.until}")
-    with _opened(args, settings) as history:
+    path, wait_ms = settings.state_dir / "history.db", settings["history.busy_timeout_ms"]
+    viewer = _viewer(args)
+    with open_visible(path, viewer, busy_timeout_ms=wait_ms) as history:
         report = report_of(
             history,
             settings,
@@ -112,13 +117,14 @@ def _report(
             until_s=until_s,
             account=args.account,
             users=args.users,
+            for_reader=viewer.hides_others,
             progress=progress,
         )
         if args.jobs is None:
             return report, {}
         from slurm_ext.cli.report.job_pages import write_pages
 
-        return report, write_pages(history, report, args.output, args.jobs, progress)
+        return report, write_pages(history, viewer, report, args.output, args.jobs, progress)
 
 
 def _format(args: argparse.Namespace) -> str:

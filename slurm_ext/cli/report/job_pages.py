@@ -4,22 +4,30 @@ Slurm is not asked: they tell what the history has, of the runs that the report'
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from slurm_ext.cli.common.output import put_file
 from slurm_ext.cli.explain.page import page
 from slurm_ext.core.errors import HistoryError, InputError
 from slurm_ext.history.store.store import History
+from slurm_ext.history.views.visible import Viewer
 from slurm_ext.questions.explain.document import explained
+from slurm_ext.report.formatting import without_jobs
 from slurm_ext.report.tables import JOB, Report
 
 _OURS = re.compile(r"\d+\.html")
 
 
 def write_pages(
-    history: History, report: Report, output: Path, most: int, progress: Callable[[str], None]
+    history: History,
+    viewer: Viewer,
+    report: Report,
+    output: Path,
+    most: int,
+    progress: Callable[[str], None],
 ) -> dict[int, str]:
     """Write those of the first `most` jobs; the links to them from `output`. Raises InputError."""
     folder = output.with_name(f"{output.stem}-jobs")
@@ -28,9 +36,12 @@ def write_pages(
     for job_id in listed(report)[:most]:
         progress(f"job {job_id}")
         try:
-            document = {**explained(history, str(job_id)), "queue": None, "running": None}
+            document = explained(history, str(job_id))
         except HistoryError:
             continue  # a loop moved it, and nothing else is known
+        if viewer.hides_others:
+            document["moves"] = [_without_jobs(move) for move in document["moves"]]
+        document |= {"queue": None, "running": None}
         name = f"{job_id}.html"
         put_file(folder / name, page(document, back=f"../{quote(output.name)}"))
         links[job_id] = f"{quote(folder.name)}/{name}"
@@ -47,6 +58,10 @@ def _job_ids(report: Report) -> Iterator[int]:
         for at, column in enumerate(table.columns):
             if column.key == JOB:
                 yield from (int(row[at]) for row in table.rows if row[at] is not None)
+
+
+def _without_jobs(move: Mapping[str, Any]) -> dict[str, Any]:
+    return {**move, **{name: without_jobs(move[name]) for name in ("done", "why")}}
 
 
 def _emptied(folder: Path) -> None:

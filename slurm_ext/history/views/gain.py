@@ -68,12 +68,17 @@ def estimate_gain(
 
 
 def with_logarithm(conn: sqlite3.Connection) -> None:
-    """Give the connection `ln`, which SQLite has only where it was built with it."""
-    try:
-        conn.execute("SELECT ln(1)")
-    except sqlite3.OperationalError:
-        conn.create_function("ln", 1, _ln, deterministic=True)
+    """Give the connection `ln` and `floor`, which SQLite has only where it was built with them."""
+    for name, function in (("ln", _ln), ("floor", _floor)):
+        try:
+            conn.execute(f"SELECT {name}(1)")
+        except sqlite3.OperationalError:
+            conn.create_function(name, 1, function, deterministic=True)
 
 
 def _ln(value: Any) -> float | None:
     return math.log(value) if isinstance(value, (int, float)) and value > 0 else None
+
+
+def _floor(value: float | None) -> float | None:
+    return value if value is None or math.isinf(value) else value // 1

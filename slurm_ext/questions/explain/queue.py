@@ -1,6 +1,5 @@
 """The place of a waiting job in the queue, with the reason, and its expected start."""
 
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 
 SLURM_ANSWERS_S = 5.0
 MOST_SHOWN = 5  # of those before it, in the text for people
-_OTHERS = re.compile(r"\bjob \d+(?:, \d+)*|(?<=requeue )\d+\b")
 KNOWN_BY = {"model": "by the model", "runs": "by earlier runs", "limit": "by time limits"}
 
 
@@ -71,11 +69,10 @@ def told(moves: Iterable[Mapping[str, Any]], viewer: "Viewer") -> list[dict[str,
     """The moves for their user; no number of another job where Slurm hides others' jobs."""
     if not viewer.hides_others:
         return [dict(move) for move in moves]
+    from slurm_ext.report.formatting import without_jobs
+
     hidden = ("done", "why")
-    return [
-        {**move, **{name: _OTHERS.sub("another job", str(move[name])) for name in hidden}}
-        for move in moves
-    ]
+    return [{**move, **{name: without_jobs(str(move[name])) for name in hidden}} for move in moves]
 
 
 def alone(

@@ -50,9 +50,13 @@ def report_of(
     account: str | None = None,
     users: str | None = None,
     now_s: float | None = None,
+    for_reader: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Everything that any format shows; calls `progress` with each step. Raises HistoryError."""
+    """Everything that any format shows; calls `progress` with each step. Raises HistoryError.
+
+    `for_reader`: no number of a job that is not in `history` may be in it.
+    """
     now_s = time.time() if now_s is None else now_s
     period = Period(
         since_s=0.0 if since_s is None else since_s,
@@ -63,7 +67,12 @@ def report_of(
     with_logarithm(history.conn)
     runs = select_runs(history, period, progress)
     context = ReportContext(
-        history=history, period=period, people=people, now_s=now_s, prices=_prices(settings)
+        history=history,
+        period=period,
+        people=people,
+        now_s=now_s,
+        prices=_prices(settings),
+        for_reader=for_reader,
     )
     sections = []
     for what, section in SECTIONS:

@@ -22,6 +22,7 @@ SELECT user, key_script, job_name, runs, inside FROM (
     FROM believed b CROSS JOIN decisions d ON d.id = b.decision
     WHERE z IS NOT NULL AND d.key_script IS NOT NULL GROUP BY d.user, d.key_script)
 ORDER BY runs - inside DESC, runs DESC LIMIT {MOST_SCRIPTS}"""
+OF_ACCOUNT = "SELECT DISTINCT user, key_script FROM decisions WHERE account = ?"
 
 
 def calibration(reaches: list[Row], runs: int) -> ReportTable:
@@ -82,7 +83,7 @@ def levels(context: ReportContext) -> ReportTable:
 
 def scripts(context: ReportContext) -> ReportTable:
     """Coverage by script, the most misses first; and which ones nothing acts on now."""
-    people, stopped = context.people, stopped_scripts(context.history.conn, context.history.path)
+    people, stopped = context.people, _stopped(context)
     rows = [
         (people.script(user, name), runs, inside / runs, stopped.get((user, script), ""))
         for user, script, name, runs, inside in context.rows(BY_SCRIPT)
@@ -102,3 +103,13 @@ def scripts(context: ReportContext) -> ReportTable:
         if stopped
         else "",
     )
+
+
+def _stopped(context: ReportContext) -> dict[tuple[str, int | None], str]:
+    """Return why nothing acts on a script now, by user and key; of an account, on its own."""
+    stopped = stopped_scripts(context.history.conn, context.history.path)
+    account = context.period.account
+    if account is None:
+        return stopped
+    own = set(context.rows(OF_ACCOUNT, account))
+    return {script: why for script, why in stopped.items() if script in own}

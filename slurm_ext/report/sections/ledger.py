@@ -4,13 +4,20 @@ from slurm_ext.report.context import ReportContext, Row, kept
 from slurm_ext.report.formatting import counted
 from slurm_ext.report.tables import JOB, Column, ReportTable, Section
 
+ABOUT = (
+    "Only mode act changes jobs; shadow and advise say what would have been done. Sharing a GPU has"
+    " a mode of its own."
+)
 MOST_REASONS = 25
 NEWEST = 25
 _WHICH = "decided_s >= ? AND decided_s < ? AND (? IS NULL OR account = ?)"
+# A part of a GPU is given in a mode of its own, also to a job that is left otherwise.
+_PART = "coalesce(json_extract(sharing, '$.done'), 0)"
 
 COUNTS = f"""
-SELECT mode, action, holdout, count(*), sum(state = 'claimed') FROM decisions
-WHERE {_WHICH} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
+SELECT mode, action, holdout, count(*), sum(state = 'claimed'),
+    sum(NOT holdout AND (mode = 'act' AND action = 'change' OR {_PART}))
+FROM decisions WHERE {_WHICH} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 REASONS = f"""
 SELECT reason, action, count(*) FROM (
     SELECT action, iif(instr(reason, ':') > 0, substr(reason, 1, instr(reason, ':') - 1), reason)
@@ -22,7 +29,7 @@ SELECT json_extract(sharing, '$.mode'), json_extract(sharing, '$.share'),
     json_extract(sharing, '$.done'), holdout, count(*)
 FROM decisions WHERE sharing IS NOT NULL AND {_WHICH} GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
 LAST = f"""
-SELECT decided_s, job_id, user, job_name, mode, action, holdout, before_cpus, after_cpus,
+SELECT decided_s, job_id, user, job_name, mode, action, holdout, {_PART}, before_cpus, after_cpus,
     before_workers, after_workers, before_samples_per_s, after_samples_per_s,
     (SELECT avg(coalesce(l.whole_samples_per_s / nullif(l.ranks, 0), l.samples_per_s))
         FROM runs r JOIN loader_runs l ON l.run = r.id
@@ -36,14 +43,14 @@ def section(context: ReportContext) -> Section:
     which = (period.since_s, period.until_s, period.account, period.account)
     counts = context.rows(COUNTS, *which)
     total = sum(row[3] for row in counts)
-    changed = sum(row[3] for row in counts if row[:3] == ("act", "change", 0))
+    changed = sum(row[5] for row in counts)
     return Section(
         key="ledger",
         title="What was decided",
         answer=f"{counted(total, 'decision')}, {counted(changed, 'job')} changed"
         if total
         else "no decision",
-        lead=("Only mode act changes jobs; shadow and advise say what would have been done.",),
+        lead=(ABOUT,),
         tables=(
             _counts([(*row[:2], "yes" if row[2] else "no", *row[3:]) for row in counts]),
             _reasons([tuple(row) for row in context.rows(REASONS, *which)]),
@@ -60,6 +67,7 @@ def _counts(rows: list[tuple[object, ...]]) -> ReportTable:
         Column("holdout", "control group"),
         Column("decisions", "decisions", "count"),
         Column("claimed", "became a job", "count"),
+        Column("changed", "changed", "count"),
     )
     return ReportTable(key="counts", title="Decisions by mode", columns=columns, rows=rows)
 
@@ -87,7 +95,7 @@ def _shared(rows: list[Row]) -> ReportTable:
 
 
 def _last(context: ReportContext, rows: list[tuple[object, ...]]) -> ReportTable:
-    lines = [(row[0], row[1], row[2], row[3], row[4], _done(row), *row[7:15]) for row in rows]
+    lines = [(*row[:5], _done(*row[4:8]), *row[8:]) for row in rows]
     columns, cells = kept(
         (
             Column("decided_s", "when (UTC)", "time"),
@@ -111,7 +119,8 @@ def _last(context: ReportContext, rows: list[tuple[object, ...]]) -> ReportTable
     return ReportTable(key="last", title="The newest decisions", columns=columns, rows=cells)
 
 
-def _done(row: tuple[object, ...]) -> str:
-    if row[6]:
+def _done(mode: object, action: object, holdout: object, part: object) -> str:
+    if holdout:
         return "control"
-    return "changed" if row[4:6] == ("act", "change") else "left"
+    done = {"changed": (mode, action) == ("act", "change"), "given part of a GPU": part}
+    return ", ".join(what for what, is_so in done.items() if is_so) or "left"

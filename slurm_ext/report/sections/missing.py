@@ -42,7 +42,12 @@ GAPS = (
         "mem_unused IS NULL",
         "no peak from the control group, or the job did not ask for memory",
     ),
-    ("waiting time", "1", "waited_s IS NULL", "the node could not ask Slurm for the submission"),
+    (
+        "waiting time",
+        "first_of_job",
+        "waited_s IS NULL",
+        "the node could not ask Slurm for the submission",
+    ),
     (
         "decision",
         "1",
@@ -59,7 +64,7 @@ GAPS = (
     ),
 )
 COUNTED = ", ".join(f"sum({of}), sum(({of}) AND ({gap}))" for _, of, gap, _ in GAPS)
-OUTSIDE = "SELECT sum(end_s IS NULL), sum(end_s >= ?) FROM runs"
+OUTSIDE = "SELECT sum(end_s IS NULL), sum(end_s >= ?1) FROM runs WHERE ?2 IS NULL OR account = ?2"
 ASIDE = "SELECT source, count(*), max(aside_s) FROM set_aside GROUP BY source ORDER BY 2 DESC"
 SOME = 0.005  # of the runs: less is not worth a line at the top
 
@@ -83,7 +88,7 @@ def section(context: ReportContext) -> Section:
 
 def _odd(context: ReportContext) -> list[str]:
     """Runs that no period holds."""
-    endless, future = context.row(OUTSIDE, context.now_s + 86400)
+    endless, future = context.row(OUTSIDE, context.now_s + 86400, context.period.account)
     remarks = []
     if future:
         remarks.append(

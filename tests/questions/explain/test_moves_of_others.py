@@ -17,6 +17,7 @@ MOVE = {"move_id": "m", "job_id": 42, "done": "requeue 43", "why": ""}
             "beside it another job was slow beside another job",
         ),
         ("its partition has 41 jobs", "its partition has 41 jobs"),
+        ("41.0 at least 90% of its speed", "another job at least 90% of its speed"),
     ],
 )
 def test_no_number_of_another_job_is_told_where_slurm_hides_them(why: str, hidden: str) -> None:
