@@ -8,6 +8,7 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings, drop_ins, joined, parse
 from slurm_ext.install import slurm_conf, submit_lua
 from slurm_ext.install.backups import InstallRecord, Kind
+from slurm_ext.install.conf_files import conf_texts
 from slurm_ext.install.site_files import FileContent, InstallRoot, encoded
 from slurm_ext.install.slurm_conf import ConfValue
 
@@ -79,22 +80,7 @@ class Draft:
 
     def conf_texts(self) -> Iterator[tuple[Path, str]]:
         """Yield slurm.conf and its includes. Raises InputError if one of them is not there."""
-        paths, read = [self.place.slurm_conf], set()
-        first = self.text(paths[0], "conf") or ""
-        cluster = next((found.value for found in slurm_conf.conf_values(first, "ClusterName")), "")
-        while paths:
-            path = paths.pop(0)
-            if path in read:
-                continue
-            read.add(path)
-            text = self.text(path, "conf")
-            if text is None and path == self.place.slurm_conf:
-                raise InputError(str(path), "does not exist; name it with --slurm-conf")
-            if text is None:
-                raise InputError(str(path), "is included by slurm.conf and does not exist")
-            yield path, text
-            named = [name.replace("%c", cluster.lower()) for name in slurm_conf.included(text)]
-            paths += [self.place.slurm_conf.parent / name for name in named]
+        return conf_texts(self.place.slurm_conf, lambda path: self.text(path, "conf"))
 
     def conf_value(self, key: str) -> tuple[Path, ConfValue] | None:
         """Find a key in slurm.conf. Raises InputError if it has two values: releases differ."""

@@ -62,6 +62,7 @@ class InstallPlan:
     folders: dict[Path, tuple[int, str]]
     links: dict[Path, Path]
     kept: InstallRecord  # afterwards, without folders and links that are made meanwhile
+    held: frozenset[Path]  # that were to be removed, and stay
 
     @property
     def real(self) -> tuple[FileChange, ...]:
@@ -75,31 +76,38 @@ def make_plan(
     read: Read,
     kept: InstallRecord,
     hold: Collection[Path] = (),
+    foreign: Collection[str] = (),
 ) -> InstallPlan:
     """Plan a site with exactly the steps `wanted`; files in `hold` are not removed.
 
+    Steps in `foreign` are another controller's: they are written, and not remembered as ours.
     Raises InputError or SettingsError if a file of the site cannot be used.
     """
     draft = Draft(place, read, kept)
+    steps = frozenset((*wanted, *foreign))
     for step in STEPS:
-        if step.name in wanted:
+        if step.name in steps:
             step.write(draft)
     for path in kept.files:
         if path not in draft.files:
             draft.restore(path)
     _none_is_named(draft, place, hold)
+    held = frozenset(p for p in hold if p in draft.files and not draft.files[p].then and read(p))
     changes = [
-        FileChange(path, file.kind, now := read(path), _held(file.then, now, path, hold), file.base)
+        FileChange(
+            path, file.kind, now := read(path), now if path in held else file.then, file.base
+        )
         for path, file in draft.files.items()
     ]
     changes.sort(key=lambda change: _LAST if change.then is None else _TURN[change.kind])
     return InstallPlan(
-        steps=frozenset(wanted),
+        steps=steps,
         settings=draft.settings(),
         changes=tuple(changes),
         folders=draft.folders,
         links=draft.links,
         kept=InstallRecord(frozenset(wanted), _entries(changes, kept), kept.folders, kept.links),
+        held=held,
     )
 
 
@@ -118,12 +126,6 @@ def _none_is_named(draft: Draft, place: InstallRoot, hold: Collection[Path]) -> 
                         f"{key}={named.value} stands outside of dlqueue's lines: take it out first"
                     )
                     raise InputError(str(path), why, line=named.line + 1)
-
-
-def _held(
-    then: FileContent | None, now: FileContent | None, path: Path, hold: Collection[Path]
-) -> FileContent | None:
-    return now if then is None and path in hold else then
 
 
 def _entries(changes: list[FileChange], kept: InstallRecord) -> dict[Path, InstalledFile]:
@@ -145,7 +147,7 @@ def _mode(content: FileContent | None) -> str:
     return "\t(absent)" if content is None else f"\tmode {content.mode:o}"
 
 
-def next_steps(plan: InstallPlan, place: InstallRoot, kept: frozenset[Path]) -> Iterator[str]:
+def next_steps(plan: InstallPlan, place: InstallRoot, held: frozenset[Path]) -> Iterator[str]:
     """Yield one line a step, in their order."""
     real = {change.path: change for change in plan.real}
     conf = [change for change in plan.real if change.kind == "conf"]
@@ -169,9 +171,10 @@ def next_steps(plan: InstallPlan, place: InstallRoot, kept: frozenset[Path]) -> 
         yield f"copy {files} to every node and controller, then: scontrol reconfigure"
     if any("JobSubmitPlugins" in change.diff() for change in conf):
         yield "systemctl restart slurmctld: it loads job_submit plugins only when it starts"
-    if kept:
-        names = ", ".join(sorted(path.name for path in kept))
-        yield f"then `dlqueue uninstall` again: Slurm still runs {names}"
+    if held:
+        names = ", ".join(sorted(path.name for path in held))
+        words = "dlqueue uninstall hooks" if plan.steps else "dlqueue uninstall"
+        yield f"then `{words}` again: Slurm may still run {names}"
 
 
 def _program_folder() -> str:

@@ -1,7 +1,9 @@
 """Reads the configuration of the running Slurm, and has it read its files again."""
 
 import os
+import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +17,7 @@ from slurm_ext.install.plan import InstallPlan
 HOOKS = ("Prolog", "Epilog", "TaskProlog")
 TIMEOUT_S = 60
 _UNSET = "(null)"
+_HOST = re.compile(r"\bNodeHostName=(\S+)")
 
 
 def config(settings: Settings, conf: Path) -> Mapping[str, str] | None:
@@ -45,6 +48,20 @@ def reconfigure(settings: Settings, conf: Path, wanted: Mapping[str, str]) -> No
         if value not in values:
             why = f"{key} is {', '.join(sorted(values))}, not {value}"
             raise SlurmError("scontrol reconfigure", 0, why)
+
+
+def nodes_read_it(settings: Settings, conf: Path) -> bool:
+    """True if nodes surely read slurm.conf as slurmctld does: from it, or all on this machine."""
+    parameters = (config(settings, conf) or {}).get("SlurmctldParameters", "")
+    if "enable_configless" in parameters.lower().split(","):
+        return True
+    try:
+        nodes = _scontrol(settings, conf, "show", "node")
+    except (SlurmError, MissingError):
+        return False
+    here = socket.gethostname()
+    hosts = set(_HOST.findall(nodes))
+    return bool(hosts) and hosts <= {here, here.partition(".")[0], "localhost"}
 
 
 def wanted_of(plan: InstallPlan) -> Mapping[str, str]:

@@ -70,6 +70,11 @@ def added(text: str, lines: list[str], step: str) -> str:
     return f"{text}{newline}{_BEGIN}{step}{_BARE * bare}\n{block}{_END}{step}\n"
 
 
+def steps_in(text: str) -> set[str]:
+    """Return the steps that have marked lines in the text."""
+    return {block[1] for block in _BLOCK.finditer(text)}
+
+
 def without(text: str, source: str) -> str:
     """Remove all marked lines. Raises InputError if a mark is damaged."""
     parts: list[str] = []

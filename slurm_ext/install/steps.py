@@ -14,6 +14,7 @@ from slurm_ext.core.settings.render import render_folder, render_lua_folder
 from slurm_ext.install import submit_lua
 from slurm_ext.install.draft import Draft
 from slurm_ext.install.site_files import user_of
+from slurm_ext.install.slurm_conf import ConfValue
 
 _UNIT_TEXT = Path(__file__).with_name("dlqueue.service")
 _WRITES = "ReadWritePaths=-/var/lib/dlqueue"
@@ -111,10 +112,10 @@ def _hook(draft: Draft, key: str, hook: str) -> None:
         return
     value = current[1].value
     launcher = ours.with_name(f"site_{hook}")
-    text = _script(draft, value)
-    if value == str(launcher) and text:
-        draft.put(launcher, text, "own", 0o755)  # our lines in slurm.conf lost their marks
-    if value == str(ours) or _calls(text, ours):
+    if value == str(launcher):
+        _keep(draft, hook, *current)
+        return
+    if value == str(ours) or _calls(_script(draft, value), ours):
         return
     if not value.startswith("/"):
         raise InputError(
@@ -125,6 +126,19 @@ def _hook(draft: Draft, key: str, hook: str) -> None:
         return
     draft.put(launcher, _launcher(hook, ours, value), "own", 0o755)
     draft.set_conf(key, str(launcher), "hooks")
+
+
+def _keep(draft: Draft, hook: str, conf: Path, named: ConfValue) -> None:
+    """Keep a launcher whose line in slurm.conf lost our marks. Raises InputError if it is lost.
+
+    A new one would call itself: slurm.conf does not name the site's own script any more.
+    """
+    ours, text = draft.place.etc / "hooks" / hook, _script(draft, named.value)
+    if text is None or not _calls(text, ours) or text == _launcher(hook, ours, named.value):
+        why = f"{named.value} is dlqueue's launcher and leads to no script of the site"
+        how = f"name the site's own script again, or {ours} if there is none"
+        raise InputError(str(conf), f"{why}: {how}", line=named.line + 1)
+    draft.put(Path(named.value), text, "own", 0o755)
 
 
 def _script(draft: Draft, value: str) -> str | None:

@@ -7,9 +7,8 @@ user; also if dlqueue fails. The Lua is the one that Slurm's plugin is linked wi
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,7 +18,12 @@ from slurm_ext.core.settings.render import lua_literal, render_lua_folder
 
 MOCK = Path(__file__).with_name("mock.lua")
 TIMEOUT_S = 20
-PLUGIN_FOLDERS = ("usr/lib/*/slurm*", "usr/lib/slurm*", "usr/lib64/slurm*", "usr/local/lib/slurm*")
+PLUGIN_FOLDERS = (
+    "/usr/lib/*/slurm*",
+    "/usr/lib*/slurm*",
+    "/usr/local/lib*/slurm*",
+    "/opt/slurm/lib*/slurm*",
+)
 VERSIONS = ("5.1", "5.3", "5.4", "5.2")  # Debian's Slurm, then SchedMD's packages
 _LINKED = re.compile(rb"liblua-?(5\.[1-4])\.so")
 _PLAIN = "function slurm_job_submit() return slurm.SUCCESS end\n" * 2
@@ -34,15 +38,20 @@ class Lua:
     luac: str | None
 
 
-def linked_version(root: Path = Path("/")) -> str | None:
-    """Version of Lua of Slurm's job_submit plugin, such as 5.1; None without a plugin."""
-    plugins = chain.from_iterable(root.glob(f"{f}/job_submit_lua.so") for f in PLUGIN_FOLDERS)
-    return next((version for plugin in plugins if (version := version_in(plugin))), None)
+def plugin_folders(*named: str) -> tuple[str, ...]:
+    """Return patterns of folders of Slurm's plugins, those in `named` before the usual ones."""
+    return tuple(dict.fromkeys(filter(None, (*named, *PLUGIN_FOLDERS))))
 
 
-def version_in(plugin: Path) -> str | None:
-    """Version of Lua of this job_submit_lua.so; None if it names none."""
-    match = _LINKED.search(plugin.read_bytes())
+def lua_plugin(folders: Iterable[str], root: Path = Path("/")) -> Path | None:
+    """Find Slurm's job_submit_lua.so: to search all of /usr/lib would take seconds."""
+    patterns = (f"{folder}/job_submit_lua.so".lstrip("/") for folder in folders)
+    return next((path for pattern in patterns for path in root.glob(pattern)), None)
+
+
+def linked_version(plugin: Path | None) -> str | None:
+    """Version of Lua of this job_submit_lua.so, such as 5.1; None if it names none."""
+    match = _LINKED.search(plugin.read_bytes()) if plugin else None
     return match[1].decode() if match else None
 
 

@@ -1,5 +1,6 @@
 """`install` and `uninstall` beside a Slurm that runs: what it still needs stays."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from slurm_ext.cli import main
 
 SCONTROL = """\
 #!/bin/sh
+[ "$1 $2" = "show node" ] && exec cat {folder}/nodes
 if [ "$1" = show ]; then
   for key in Prolog Epilog TaskProlog; do
     grep -q "^$key=" {folder}/running || echo "$key = (null)"
@@ -27,6 +29,7 @@ class Running:
         self.launcher = folder / "dlqueue" / "hooks" / "site_prolog"
         self.conf.write_text("Prolog=/site/prolog\nPrologFlags=Alloc\n")
         (folder / "running").write_text(self.conf.read_text())
+        (folder / "nodes").write_text("NodeName=n1 NodeHostName=n1\nNodeName=n2 NodeHostName=n2\n")
         command = folder / "scontrol"
         command.write_text(SCONTROL.format(folder=folder))
         command.chmod(0o755)
@@ -52,7 +55,8 @@ def test_a_launcher_that_slurm_still_runs_stays(
     """Without its prolog a node is drained: it goes when Slurm has read slurm.conf again."""
     before = running.conf.read_bytes()
     assert running.run("install", "hooks", "--reconfigure") == 0
-    assert running.run("uninstall") == 0
+    assert running.run("uninstall", "--dry-run") == 0
+    assert running.run("uninstall") == 3
     assert running.conf.read_bytes() == before
     assert running.launcher.exists()
     assert "`dlqueue uninstall` again" in capsys.readouterr().out
@@ -61,12 +65,51 @@ def test_a_launcher_that_slurm_still_runs_stays(
     assert not running.launcher.exists()
 
 
-def test_a_launcher_goes_at_once_where_slurm_was_told(running: Running) -> None:
-    """`--reconfigure` has Slurm forget it first."""
+@pytest.mark.parametrize("site", ["configless", "one machine"])
+def test_a_launcher_goes_at_once_where_every_node_was_told(running: Running, site: str) -> None:
+    """`--reconfigure` has Slurm forget it first, where nodes have no slurm.conf of their own."""
+    if site == "configless":
+        text = running.conf.read_text()
+        running.conf.write_text(
+            f"{text}SlurmctldParameters=power_save_interval=9,Enable_Configless\n"
+        )
+    else:
+        nodes = f"NodeName=n1 NodeAddr=127.0.0.1 NodeHostName={socket.gethostname()} Port=1\n"
+        (running.folder / "nodes").write_text(nodes)
     assert running.run("install", "hooks", "--reconfigure") == 0
     assert str(running.launcher) in (running.folder / "running").read_text()
     assert running.run("uninstall", "--reconfigure") == 0
     assert not running.launcher.parent.exists()
+
+
+def test_a_launcher_stays_where_nodes_may_have_copies_of_slurm_conf(
+    running: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of copies slurmctld knows nothing: they are renewed first, then the same command ends it."""
+    before = running.conf.read_bytes()
+    assert running.run("install", "hooks", "submit", "--reconfigure") == 0
+    capsys.readouterr()
+    assert running.run("uninstall", "hooks", "--reconfigure") == 3
+    told = capsys.readouterr().out
+    assert f"copy {running.conf} to every node" in told
+    assert "then `dlqueue uninstall hooks` again: Slurm may still run site_prolog\n" in told
+    assert str(running.launcher) not in (running.folder / "running").read_text()
+    assert running.run("install") == 0
+    assert running.launcher.exists()
+    assert running.run("uninstall", "hooks", "--reconfigure") == 0
+    assert not running.launcher.exists()
+    assert running.run("uninstall", "--reconfigure") == 0
+    assert running.conf.read_bytes() == before
+
+
+def test_hooks_that_no_step_takes_away_hold_nothing_up(
+    running: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The step `files` writes some: another step goes without them, whoever may run them."""
+    assert running.run("install", "submit") == 0
+    (running.folder / "scontrol").unlink()
+    assert running.run("uninstall", "submit") == 0
+    assert "again" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("fault", ["fails", "deaf"])

@@ -125,6 +125,45 @@ def test_a_launcher_stays_where_slurm_conf_names_it_without_our_marks(site: Site
     assert "Prolog=/etc/dlqueue/hooks/site_prolog" in site.text("/etc/slurm/slurm.conf")
 
 
+@pytest.mark.parametrize("launcher", ["gone", "calls itself", "calls no hook"])
+def test_a_launcher_that_leads_to_no_script_is_not_joined_to_itself(
+    site: Site, capsys: pytest.CaptureFixture[str], launcher: str
+) -> None:
+    """Such a prolog would never end: the line of slurm.conf is named, and nothing is touched."""
+    assert site.run("install", "hooks") == 0
+    conf, path = site.text("/etc/slurm/slurm.conf"), "/etc/dlqueue/hooks/site_prolog"
+    bare = "".join(f"{line}\n" for line in conf.splitlines() if not line.startswith("#"))
+    site.write("/etc/slurm/slurm.conf", bare)
+    if launcher == "gone":
+        site.path(path).unlink()
+    elif launcher == "calls itself":
+        site.write(path, site.text(path).replace("/etc/slurm/prolog.sh", path))
+    else:
+        site.write(path, "#!/bin/sh\nexit 0\n")
+    before = site.tree()
+    capsys.readouterr()
+    assert site.run("install", "hooks") != 0
+    assert site.tree() == before
+    said = capsys.readouterr().err
+    assert f"slurm.conf:3: {path} is dlqueue's launcher and leads to no script" in said
+    assert "name the site's own script again, or /etc/dlqueue/hooks/prolog" in said
+
+
+def test_a_step_that_a_site_has_not_taken_comes_only_by_its_name(site: Site) -> None:
+    """Without a name, `install` renews what is installed: hooks would drain nodes without them."""
+    assert site.run("install", "files", "service") == 0
+    untouched = ("/etc/slurm/slurm.conf", "/etc/slurm/job_submit.lua")
+    assert [site.text(name) for name in untouched] == [CONF, LUA]
+    site.write("/etc/dlqueue/dlqueue.toml", "node.probe = true\n")
+    old = site.text("/etc/dlqueue/node.json")
+    assert site.run("install") == 0
+    assert site.text("/etc/dlqueue/node.json") != old
+    assert [site.text(name) for name in untouched] == [CONF, LUA]
+    assert site.run("install", "submit") == 0
+    assert site.run("install") == 0
+    assert "Prolog=/etc/dlqueue" not in site.text("/etc/slurm/slurm.conf")
+
+
 def test_no_hook_goes_that_slurm_conf_would_still_name(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:

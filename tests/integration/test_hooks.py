@@ -189,13 +189,30 @@ def test_hostile_names_and_comments(slurm: Sandbox) -> None:
 
 def test_a_job_on_two_nodes_has_a_record_on_each(slurm: Sandbox) -> None:
     """Only the head node asks the controller; the other one does not claim what it cannot know."""
-    job_id, _ = slurm.sbatch("-N2", "--wrap", "srun sleep 1")
+    job_id, _ = slurm.sbatch("-N2", "-n2", "-c2", "--mem=200", "--wrap", "srun sleep 1")
     assert slurm.wait(job_id) == "COMPLETED"
-    both = lambda: r if len(r := _records(slurm, job_id)) == 2 else None  # noqa: E731
-    records = until(both, "not two records")
+    records = _two(slurm, job_id)
     assert [record["identity"]["node"] for record in records] == list(slurm.nodes)
     assert [record["outcome"]["state"] for record in records] == ["COMPLETED", "UNKNOWN"]
-    assert records[0]["allocation"]["num_nodes"] == 2
+    held = [(r["allocation"]["num_nodes"], r["allocation"]["cpus"]) for r in records]
+    assert held == [(2, 2), (2, 2)]
+    assert [r["allocation"]["mem_bytes"] for r in records] == [200 << 20, None]
+
+
+def test_nodes_with_different_cpus_have_their_own_in_the_record(slurm: Sandbox) -> None:
+    """Slurm gives each node the list of all of them, such as 4,1."""
+    job_id, _ = slurm.sbatch(
+        "-N2", "-n5", "-m", "plane=4", "--wrap", "echo $SLURM_JOB_CPUS_PER_NODE"
+    )
+    assert slurm.wait(job_id) == "COMPLETED"
+    cpus = [record["allocation"]["cpus"] for record in _two(slurm, job_id)]
+    assert slurm.output(job_id) == f"{cpus[0]},{cpus[1]}\n"
+
+
+def _two(slurm: Sandbox, job_id: int) -> list[dict[str, Any]]:
+    both = lambda: r if len(r := _records(slurm, job_id)) == 2 else None  # noqa: E731
+    records: list[dict[str, Any]] = until(both, "not two records")
+    return records
 
 
 def test_corunners_on_a_node(slurm: Sandbox) -> None:

@@ -54,11 +54,11 @@ class Disk:
         return RelativeSpeed(mean=low, low=low, high=1.0, evidence=SpeedBasis.PAIR)
 
 
-def submit(slurm: Sandbox, script: str, gate: Path) -> int:
+def submit(slurm: Sandbox, script: str, gate: Path, *words: str) -> int:
     """A job of one CPU that agreed to share, and runs until its gate is there."""
     # The number of an output folder tells no two jobs apart.
     body = f"{script}output_dir={gate}\nwhile [ ! -e $output_dir ]; do sleep 0.05; done\n"
-    return slurm.sbatch("-c1", "--mem=100", "--comment=dlqueue=share", script=body)[0]
+    return slurm.sbatch("-c1", "--mem=100", "--comment=dlqueue=share", *words, script=body)[0]
 
 
 def state(slurm: Sandbox, job: int) -> str:
@@ -181,3 +181,22 @@ def test_a_killed_controller_leaves_nobody_held(
     for gate in gates:
         gate.touch()
     assert {slurm.wait(job) for job in jobs} == {"COMPLETED"}
+
+
+def test_a_job_is_not_bound_to_an_idle_node_of_another_partition(
+    make_sandbox: MakeSandbox, tmp_path: Path
+) -> None:
+    """Slurm would answer BadConstraints; it waits, and starts where its partition has room."""
+    slurm = make_sandbox(nodes=2, cpus=2, slurm_conf="PartitionName=late Nodes=n2")
+    client = CommandClient(slurm_conf=str(slurm.layout.slurm_conf))
+    gates, late = [tmp_path / f"gate{number}" for number in range(3)], "--partition=late"
+    here = [submit(slurm, DISK, gates[0], late), submit(slurm, CORE, gates[1], late)]
+    until(lambda: all(state(slurm, job) == "RUNNING" for job in here), "they do not run")
+    reader = submit(slurm, DISK, gates[2], late)
+    controller = pairing_of(client, tmp_path / "pairs", here[0])
+    controller.round()
+    assert slurm.job(reader)["ReqNodeList"] == "(null)"
+    for gate in gates:
+        gate.touch()
+    until(rounds(controller, lambda: state(slurm, reader) == "COMPLETED"), "it did not start")
+    assert slurm.job(reader)["NodeList"] == "n2"

@@ -150,7 +150,7 @@ def _predicted(before: Sequence[LoaderRun], job: Job) -> Prediction | None:
 
 
 def _beside(job: Job, told: Prediction) -> bool:
-    """True for others on its cores; where its record does not know, as the first world told."""
+    """True if others were on its cores; where its record does not know, the first world counts."""
     met = crowded(job.run)
     return bool(told.crowded if met is None and told.elsewhere is not None else met)
 

@@ -118,6 +118,11 @@ _STATUS: dict[str, Rows] = {
         *_USUAL_STATUS[2:],
         ("0, 1, 2, 3", "With --nagios: ok, warning, critical, unknown."),
     ),
+    "uninstall": (
+        *_USUAL_STATUS[:3],
+        ("3", "Done, but launchers stay that Slurm may run: what is printed, then once more."),
+        *_USUAL_STATUS[3:],
+    ),
     "sandbox": (
         ("the command's", "Of `run`: its own exit status; 126 or 127 where it cannot be run."),
         ("1", "Of `up` and `status`: a part of it is not running."),

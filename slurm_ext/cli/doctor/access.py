@@ -84,6 +84,7 @@ def installed(settings: Settings) -> Iterator[Finding]:
     """Check that the files are those that `dlqueue install` would write today."""
     from slurm_ext.install.backups import folder_of as kept_in
     from slurm_ext.install.backups import load
+    from slurm_ext.install.conf_files import foreign_steps
     from slurm_ext.install.plan import make_plan
     from slurm_ext.install.site_files import InstallRoot
 
@@ -96,7 +97,9 @@ def installed(settings: Settings) -> Iterator[Finding]:
         place = InstallRoot(
             Path("/"), etc, kept.slurm_conf or place.slurm_conf, kept.units or place.units
         )
-        stale = [str(change.path) for change in make_plan(kept.steps, place, place.read, kept).real]
+        foreign = foreign_steps(place, kept.steps)
+        plan = make_plan(kept.steps, place, place.read, kept, foreign=foreign)
+        stale = [str(change.path) for change in plan.real]
     except DlqueueError as error:
         yield Finding("installed", WARN, str(error), "see the message; then `dlqueue install`")
         return

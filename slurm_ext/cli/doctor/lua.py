@@ -9,9 +9,14 @@ from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged, presen
 from slurm_ext.core.errors import InputError, MissingError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.settings.render import render_lua_folder
-from slurm_ext.install.submit_check import check_syntax, find_lua, linked_version, version_in
+from slurm_ext.install.submit_check import (
+    check_syntax,
+    find_lua,
+    linked_version,
+    lua_plugin,
+    plugin_folders,
+)
 
-_PLUGIN_FOLDERS = ("usr/lib/*/slurm*", "usr/lib/slurm*", "usr/lib64/slurm*", "usr/local/lib/slurm*")
 _LUA_FOLDERS = (
     "usr/lib/*/lua/5.*",
     "usr/lib/lua/5.*",
@@ -24,9 +29,8 @@ _RENDER = "`dlqueue config --write FOLDER` writes it"
 
 def lua_libraries(plugin_dir: str, *, needed: bool = False) -> Iterator[Finding]:
     """Slurm's plugin and luasocket; only a controller that loads job_submit.lua needs them."""
-    folders = [f"{folder[1:]}" for folder in plugin_dir.split(":") if folder.startswith("/")]
-    plugin = _first([*folders, *_PLUGIN_FOLDERS], "job_submit_lua.so")
-    version = plugin and version_in(plugin)
+    plugin = _plugin(plugin_dir)
+    version = linked_version(plugin)
     folders = [f"{folder[:-1]}{version[2:]}" if version else folder for folder in _LUA_FOLDERS]
     advice = "on the controller: apt-get install {}"
     bad = FAIL if needed else WARN
@@ -34,7 +38,12 @@ def lua_libraries(plugin_dir: str, *, needed: bool = False) -> Iterator[Finding]
     yield present("luasocket", _first(folders, "socket/unix.so"), advice.format("lua-socket"), bad)
 
 
-def lua_files(settings: Settings, slurm_conf: Path) -> Iterator[Finding]:
+def _plugin(plugin_dir: str) -> Path | None:
+    """Find job_submit_lua.so where slurmctld loads it, or in a usual place."""
+    return lua_plugin(plugin_folders(*plugin_dir.split(":")))
+
+
+def lua_files(settings: Settings, slurm_conf: Path, plugin_dir: str = "") -> Iterator[Finding]:
     """From job_submit.lua beside slurm.conf to every file that it loads."""
     shim = slurm_conf.with_name("job_submit.lua")
     try:
@@ -46,15 +55,15 @@ def lua_files(settings: Settings, slurm_conf: Path) -> Iterator[Finding]:
     ours = _OURS.search(text)
     advice = "it does not load dlqueue.lua: `dlqueue install submit` joins it (INSTALL.md, 4)"
     yield judged("job_submit.lua", ours is not None, shim, advice)
-    yield from _compiles(shim)
+    yield from _compiles(shim, plugin_dir)
     if ours is not None:
         yield _parts(settings, Path(ours[1]).parent)
 
 
-def _compiles(shim: Path) -> Iterator[Finding]:
+def _compiles(shim: Path, plugin_dir: str) -> Iterator[Finding]:
     """Slurmctld keeps the last version that it could read, and does not start with none."""
     try:
-        check_syntax(find_lua(linked_version()), shim, shim)
+        check_syntax(find_lua(linked_version(_plugin(plugin_dir))), shim, shim)
     except MissingError:
         return  # no interpreter of that version: installing asks for one
     except InputError as error:

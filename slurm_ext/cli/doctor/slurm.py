@@ -55,7 +55,8 @@ def _submit(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
         "JobSubmitPlugins", named, plugins, "`dlqueue install submit` adds lua (INSTALL.md, 4)"
     )
     if named and _is_controller(config):
-        yield from lua_files(settings, Path(config.get("SLURM_CONF", "/etc/slurm/slurm.conf")))
+        conf = Path(config.get("SLURM_CONF", "/etc/slurm/slurm.conf"))
+        yield from lua_files(settings, conf, config.get("PluginDir", ""))
 
 
 def _loads_lua(config: Mapping[str, str]) -> bool:

@@ -16,14 +16,12 @@ Steps = frozenset[str]
 CONF = Path("/etc/slurm/slurm.conf")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Options of both commands."""
+def configure(parser: argparse.ArgumentParser, unnamed: str) -> None:
+    """Options of both commands; `unnamed` says which steps are meant where none is named."""
     from slurm_ext.install.steps import STEPS
 
     steps = "; ".join(f"{step.name}: {step.what}" for step in STEPS)
-    parser.add_argument(
-        "steps", nargs="*", metavar="STEP", help=f"{steps}. All where none is named"
-    )
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=f"{steps}. {unnamed}")
     parser.add_argument("--dry-run", action="store_true", help="show every file's diff, do nothing")
     parser.add_argument(
         "--root",
@@ -46,28 +44,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace, wanted: Callable[[Steps, Steps], Steps]) -> int:
-    """Have exactly the steps that `wanted` says, of those installed and those named."""
+def run(args: argparse.Namespace, wanted: Callable[[Steps, Steps], Steps]) -> frozenset[Path]:
+    """Have exactly the steps that `wanted` says, of those installed and those named.
+
+    Returns launchers that were to be removed and stay: Slurm may run them.
+    """
     from slurm_ext.cli.install.show import show
+    from slurm_ext.cli.install.trial import tried
     from slurm_ext.install.backups import load
+    from slurm_ext.install.conf_files import foreign_steps
     from slurm_ext.install.plan import make_plan
 
     place, settings = _place(args)
-    before = load(place)
-    steps = wanted(before.steps, _named(args))
-    in_use = frozenset() if "hooks" in steps else _in_use(args, place, settings, before)
-    plan = make_plan(steps, place, place.read, before, in_use)
-    warnings = [*_tried(plan, place), *_too_old(plan, args)]
+    before, named = load(place), _named(args)
+    steps = wanted(before.steps, named)
+    foreign = foreign_steps(place, before.steps | steps) - named if steps else frozenset()
+    stays, asked = "hooks" in steps | foreign, "hooks" in named or not steps
+    in_use = frozenset() if stays else _in_use(args, place, settings, before, asked=asked)
+    plan = make_plan(steps, place, place.read, before, in_use, foreign)
+    warnings, held = [*tried(plan, place), *_too_old(plan, args)], plan.held
     if not args.dry_run:
         warnings += _carry_out(plan, place, before)
         if args.reconfigure:
-            in_use = _reconfigure(plan, place, settings, before)
-    show(plan, place, in_use, warnings, args)
-    return 0
+            held = _reconfigure(plan, place, settings, before)
+    show(plan, place, held, warnings, args)
+    return held
 
 
 def _named(args: argparse.Namespace) -> Steps:
-    """The steps on the command line; all where there is none. Raises UsageError."""
+    """The steps on the command line. Raises UsageError."""
     from slurm_ext.core.errors import UsageError
     from slurm_ext.install.steps import NAMES
 
@@ -78,7 +83,7 @@ def _named(args: argparse.Namespace) -> Steps:
         raise UsageError(
             "--reconfigure is for the Slurm that runs here, --root for another's files"
         )
-    return frozenset(args.steps or NAMES)
+    return frozenset(args.steps)
 
 
 def _place(args: argparse.Namespace) -> "tuple[InstallRoot, Settings]":
@@ -107,17 +112,30 @@ def _place(args: argparse.Namespace) -> "tuple[InstallRoot, Settings]":
 
 
 def _in_use(
-    args: argparse.Namespace, place: "InstallRoot", settings: "Settings", before: "InstallRecord"
+    args: argparse.Namespace,
+    place: "InstallRoot",
+    settings: "Settings",
+    before: "InstallRecord",
+    *,
+    asked: bool,
 ) -> frozenset[Path]:
-    """Launchers that must stay because Slurm may run them: without them it would drain nodes."""
+    """Launchers that must stay because Slurm may run them: without them it would drain nodes.
+
+    Where they stayed before, they go only if it is `asked` that hooks go.
+    """
     from slurm_ext.install.running import config, named_in
 
-    folder = place.etc / "hooks"
-    launchers = frozenset(path for path in before.files if path.parent == folder)
+    launchers = _launchers(place, before)
     if not launchers or args.root != Path("/") or getattr(args, "now", False):
         return frozenset()
-    running = config(settings, place.slurm_conf)
-    return launchers if running is None or named_in(running, folder) else frozenset()
+    running = config(settings, place.slurm_conf) if asked else None
+    if running is None or named_in(running, place.etc / "hooks"):
+        return launchers
+    return frozenset()
+
+
+def _launchers(place: "InstallRoot", record: "InstallRecord") -> frozenset[Path]:
+    return frozenset(path for path in record.files if path.parent == place.etc / "hooks")
 
 
 def _too_old(plan: "InstallPlan", args: argparse.Namespace) -> list[str]:
@@ -126,24 +144,6 @@ def _too_old(plan: "InstallPlan", args: argparse.Namespace) -> list[str]:
 
     asks = "hooks" in plan.steps and args.root == Path("/")
     return list(node_python.warnings(plan.settings)) if asks else []
-
-
-def _tried(plan: "InstallPlan", place: "InstallRoot") -> list[str]:
-    """Warnings about a job_submit.lua that is to be changed, after trying it. Raises InputError."""
-    from slurm_ext.install.submit_check import check, find_lua, linked_version
-
-    shim, lua = place.slurm_conf.with_name("job_submit.lua"), place.etc / "lua"
-    files = {change.path: change for change in plan.changes}
-    ours = files.get(shim)
-    if "submit" not in plan.steps or ours is None or ours.then is None or ours.then == ours.base:
-        return []
-    if not any(change.path == shim or change.path.parent == lua for change in plan.real):
-        return []
-    before = None if ours.base is None else ours.base.text
-    version = linked_version(place.root)
-    faults = list(check(find_lua(version), shim, before, ours.then.text, plan.settings, lua))
-    missing = "Slurm's plugin job_submit_lua.so is not here: slurmctld will not start with it"
-    return faults if version else [*faults, missing]
 
 
 def _carry_out(plan: "InstallPlan", place: "InstallRoot", before: "InstallRecord") -> list[str]:
@@ -164,21 +164,25 @@ def _carry_out(plan: "InstallPlan", place: "InstallRoot", before: "InstallRecord
 def _reconfigure(
     plan: "InstallPlan", place: "InstallRoot", settings: "Settings", before: "InstallRecord"
 ) -> frozenset[Path]:
-    """Have Slurm take it; what it does not take is put back. Launchers that are still in use."""
+    """Have Slurm take it; what it does not take is put back. Launchers that may be in use."""
     from slurm_ext.core.errors import DlqueueError, SlurmError
     from slurm_ext.install.backups import load
     from slurm_ext.install.plan import make_plan
-    from slurm_ext.install.running import reconfigure, wanted_of
+    from slurm_ext.install.running import nodes_read_it, reconfigure, wanted_of
 
+    ours, foreign = plan.kept.steps, plan.steps - plan.kept.steps
     try:
         reconfigure(settings, place.slurm_conf, wanted_of(plan))
     except DlqueueError as error:
         now = load(place)
-        launchers = frozenset(path for path in now.files if path.parent == place.etc / "hooks")
-        _carry_out(make_plan(before.steps, place, place.read, now, launchers), place, now)
+        back = make_plan(before.steps, place, place.read, now, _launchers(place, now), foreign)
+        _carry_out(back, place, now)
         what = f"{error}; the files were put back: run `scontrol reconfigure` once more"
         raise SlurmError("scontrol reconfigure", getattr(error, "status", None), what) from None
-    if "hooks" not in plan.steps:
-        now = load(place)
-        _carry_out(make_plan(plan.steps, place, place.read, now), place, now)
-    return frozenset()
+    if "hooks" in plan.steps:
+        return frozenset()
+    now = load(place)
+    kept = frozenset() if nodes_read_it(settings, place.slurm_conf) else _launchers(place, now)
+    rest = make_plan(ours, place, place.read, now, kept, foreign)
+    _carry_out(rest, place, now)
+    return rest.held

@@ -20,7 +20,6 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Insta
     """All in order, on a controller that is a node as well; its advisor answers."""
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     monkeypatch.setattr("slurm_ext.cli.doctor.hooks.runs_here", lambda _: True)
-    monkeypatch.setattr("slurm_ext.cli.doctor.lua.linked_version", lambda: None)  # any Lua will do
     made = Installed(tmp_path)
     made.listen(b'{"v":1}\n')
     yield made
@@ -85,8 +84,8 @@ def no_lua(name: str) -> Break:
 
     def take(installed: Installed, patch: pytest.MonkeyPatch) -> None:
         (installed.root / "bin" / "job_submit_lua.so").unlink()
-        for folders in ("_PLUGIN_FOLDERS", "_LUA_FOLDERS"):
-            patch.setattr(f"slurm_ext.cli.doctor.lua.{folders}", (f"no/{name}",))
+        for folders in ("install.submit_check.PLUGIN_FOLDERS", "cli.doctor.lua._LUA_FOLDERS"):
+            patch.setattr(f"slurm_ext.{folders}", (f"no/{name}",))
 
     return take
 
@@ -167,6 +166,17 @@ def test_a_fault_is_named_with_its_cure(
     break_it(installed, monkeypatch)
     found = installed.findings()[name]
     assert (found.status, bool(found.advice), found.seen.isprintable()) == (status, True, True)
+
+
+@pytest.mark.parametrize(("version", "fails"), [("5.1", True), ("5.4", False)])
+def test_job_submit_lua_is_read_by_the_lua_of_the_plugin_that_runs(
+    installed: Installed, version: str, fails: bool
+) -> None:
+    """The version is that of the plugin in PluginDir: another Lua refuses good scripts."""
+    (installed.root / "bin" / "job_submit_lua.so").write_bytes(f"liblua{version}.so.0".encode())
+    shim = installed.root / SHIM
+    shim.write_text(f"local half = 7 // 2\n{shim.read_text()}")
+    assert ("job_submit.lua compiles" in installed.findings()) == fails
 
 
 @pytest.mark.root
