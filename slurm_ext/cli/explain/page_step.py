@@ -18,11 +18,13 @@ def sections(runs: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
             with_stalls.append((stalls, run["node"]))
     if not with_stalls:
         return
+    first = with_stalls[0][0]
+    computing = first["parts"]["computing"] / first["step_s"]
     advice = next((run["advice"] for run in runs if run["advice"]), ())
     yield Section(
         key="step",
         title="Where its time went",
-        answer=f"{percent(with_stalls[0][0]['au'])} of it the training computed",
+        answer=f"{percent(computing)} of it the training computed",
         lead=tuple(f"{clause(item)}." for item in advice[:MOST_SHOWN]),
         tables=tuple(
             _table(f"step-{at}", stalls, "" if len(with_stalls) == 1 else f" on {node}")

@@ -15,6 +15,8 @@ The document (`--json`), times in seconds of a step:
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from slurm_ext.cli.profile.from_windows import from_windows
@@ -35,7 +37,8 @@ _Json = Mapping[str, Any]
 
 def document(command: str, ended: ProfileRun) -> dict[str, Any]:
     """The answer of one run, by the deepest way that it allows."""
-    entered = _by_rank(ended.windows)
+    trainings = _trainings(ended.windows)
+    entered = max(trainings, key=_steps, default=[])
     whole: dict[str, Any] = {"v": 1, "command": command, "depth": None, "how": ended.how}
     whole |= {"why_not": None, "said": "", "ranks": None, "workers": None, "steps": 0}
     whole |= {"elapsed_s": None, "ended": None, "step": None, "data": None, "hidden": None}
@@ -44,16 +47,43 @@ def document(command: str, ended: ProfileRun) -> dict[str, Any]:
         whole[name] = dict(sum((Counter(rank[name]) for rank in ended.windows), Counter()))
     series = _series(entered)
     if series and all(map(any, series.values())):
-        return whole | from_windows(entered, series, ended)
+        several = len(trainings) > 1
+        found = from_windows(entered, series, _of(entered, ended) if several else ended)
+        if several:
+            found["notes"].insert(0, f"{len(trainings)} trainings ran: this is the largest one")
+        return whole | found
     whole["why_not"] = _why_not(ended)
     whole["said"] = ended.said if ended.how != "ended" else ""
     return whole | in_passing(ended)
 
 
-def _by_rank(documents: Sequence[_Json]) -> list[_Json]:
-    """The processes with windows, by their rank; all of them went through the same ones."""
-    by_rank = {document["rank"]: document for document in documents if document["windows"]}
-    return [by_rank[rank] for rank in sorted(by_rank)]
+def _trainings(documents: Sequence[_Json]) -> list[list[_Json]]:
+    """Processes with windows, by training and rank; ranks of one go through the same windows."""
+    found: list[dict[int, _Json]] = []
+    for process in (document for document in documents if document["windows"]):
+        ranks = next((ranks for ranks in found if _joins(process, ranks)), None)
+        if ranks is None:
+            found.append(ranks := {})
+        ranks[process["rank"]] = process
+    return [[ranks[rank] for rank in sorted(ranks)] for ranks in found]
+
+
+def _joins(process: _Json, ranks: Mapping[int, _Json]) -> bool:
+    """True for one more rank of the same world that trained at the same time."""
+    other = next(iter(ranks.values()))
+    first, last = sorted((process, other), key=itemgetter("began"))
+    together = last["began"] < first["began"] + first["elapsed_s"]
+    return together and process["world"] == other["world"] and process["rank"] not in ranks
+
+
+def _steps(entered: Sequence[_Json]) -> int:
+    return sum(len(window["steps"]) for rank in entered for window in rank["windows"])
+
+
+def _of(entered: Sequence[_Json], ended: ProfileRun) -> ProfileRun:
+    """The run without the summaries of other processes."""
+    pids = {rank["pid"] for rank in entered}
+    return replace(ended, summaries=[one for one in ended.summaries if one["pid"] in pids])
 
 
 def _series(entered: Sequence[_Json]) -> Series:

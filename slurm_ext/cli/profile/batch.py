@@ -12,7 +12,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurm_ext.cli.profile.here import check
+from slurm_ext.cli.profile.checks import check
 from slurm_ext.cli.profile.run_folder import (
     VARIABLES,
     ProfileLimits,
@@ -54,11 +54,12 @@ def sbatch_of(settings: "Settings") -> str | None:
 
 def run(argv: list[str], script: str, limits: ProfileLimits, sbatch: str) -> ProfileRun:
     """Submit it by this sbatch and wait until it is over. Raises InputError, SlurmError."""
-    from slurm_ext.advisor.pipeline.sbatch_options import options_of
+    from slurm_ext.advisor.pipeline.sbatch_options import environment_options, options_of
     from slurm_ext.core.settings.own import own_settings_path
 
     check(argv, script)
-    words = options(options_of(script, argv[0]), argv[0], limits)
+    given = {**options_of(script, argv[0]), **environment_options(os.environ)}
+    words = options(given, argv[0], limits)
     with run_folder(
         own_settings_path().parent / "profiles"
     ) as folder:  # where nodes see it as well
@@ -74,21 +75,24 @@ def run(argv: list[str], script: str, limits: ProfileLimits, sbatch: str) -> Pro
         return left(folder, how, _last_words(output))
 
 
-def options(header: Mapping[str, str | None], source: str, limits: ProfileLimits) -> list[str]:
-    """Options that a profile run has instead of the script's own. Pure. Raises InputError."""
-    if "hetjob" in header:
+def options(given: Mapping[str, str | None], source: str, limits: ProfileLimits) -> list[str]:
+    """Options that a profile run has instead of those given. Pure. Raises InputError."""
+    if "hetjob" in given:
         raise InputError(source, "is a heterogeneous job: profile one of its parts")
-    minutes = f"--time={_minutes(header.get('time'), source, limits)}"
+    minutes = f"--time={_minutes(given.get('time'), source, limits)}"
     argv = [minutes, "--no-requeue", "--mail-type=NONE"]
-    array = header.get("array")
+    array = given.get("array")
     if array is not None:
         first = re.match(r"\d+", array)
         argv.append(f"--array={first[0] if first else 0}")
-    export = header.get("export")
-    if export is not None and export.upper() != "ALL":
-        own = [] if export.upper() in ("NONE", "NIL") else [export]
-        argv.append(f"--export={','.join([*own, *VARIABLES])}")
-    return argv
+    return [*argv, f"--export={_export(given.get('export') or 'ALL')}"]
+
+
+def _export(own: str) -> str:
+    """All that the job needs of the environment: typed, it is stronger than SBATCH_EXPORT."""
+    if own.upper() == "ALL":
+        return own  # with a name beside it, nodes would load the user's environment anew
+    return ",".join([*([] if own.upper() in ("NONE", "NIL") else [own]), *VARIABLES])
 
 
 def _minutes(own: str | None, source: str, limits: ProfileLimits) -> int:

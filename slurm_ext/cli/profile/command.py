@@ -89,6 +89,7 @@ def profiled(argv: list[str], args: argparse.Namespace) -> dict[str, Any]:
 
 def _ran(argv: list[str], limits: "ProfileLimits", args: argparse.Namespace) -> "ProfileRun":
     from slurm_ext.cli.profile import batch, here
+    from slurm_ext.cli.profile.checks import check
     from slurm_ext.core.settings.document import load
 
     script = batch.script_of(argv[0])
@@ -96,7 +97,7 @@ def _ran(argv: list[str], limits: "ProfileLimits", args: argparse.Namespace) -> 
         sbatch = batch.sbatch_of(load(args.config))
         if sbatch is not None:
             return batch.run(argv, script, limits, sbatch)
-    here.check(argv, script)
+    check(argv, script)
     if script is not None and not os.access(argv[0], os.X_OK):
         argv = ["sh" if script.startswith("#!/bin/sh") else "bash", *argv]
     return here.run(argv, limits)

@@ -1,15 +1,14 @@
 """A profile run on this machine: the program as a child, ended when its time is over."""
 
 import os
-import re
 import signal
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from slurm_ext.cli.common.not_started import why_not_started
 from slurm_ext.cli.profile.run_folder import (
@@ -19,31 +18,9 @@ from slurm_ext.cli.profile.run_folder import (
     left,
     run_folder,
 )
-from slurm_ext.core.errors import InputError, UsageError
+from slurm_ext.core.errors import InputError
 
 _GRACE_S = 10.0
-_PYTHON = re.compile(r"python[0-9.]*")
-_WITHOUT_ENVIRONMENT = re.compile(r"-[a-zA-Z]*[EIS][a-zA-Z]*")
-_REPLACES_PATH = re.compile(r"^\s*(?:export\s+)?PYTHONPATH=(?!.*\$\{?PYTHONPATH)", re.MULTILINE)
-
-
-def check(argv: Sequence[str], script: str | None) -> None:
-    """Refuse what would keep the probe out: nothing would keep such a run from saving.
-
-    Raises UsageError, InputError.
-    """
-    if script is not None:
-        replaced = _REPLACES_PATH.search(script)
-        if replaced:
-            line = script.count("\n", 0, replaced.end()) + 1
-            why = "replaces PYTHONPATH, which brings dlqueue in: write PYTHONPATH=...:$PYTHONPATH"
-            raise InputError(argv[0], why, line=line)
-    elif _PYTHON.fullmatch(PurePath(argv[0]).name):
-        for word in argv[1:]:
-            if not word.startswith("-"):
-                return
-            if _WITHOUT_ENVIRONMENT.fullmatch(word):
-                raise UsageError(f"python {word} ignores PYTHONPATH, which brings dlqueue in")
 
 
 def run(argv: list[str], limits: ProfileLimits) -> ProfileRun:

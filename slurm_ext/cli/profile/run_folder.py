@@ -64,7 +64,8 @@ def environment(run_dir: Path, limits: ProfileLimits, base: Mapping[str, str]) -
 
     `DLQUEUE=off` keeps the site's hooks and the advisor away: such a run tells nothing of jobs.
     """
-    kept = {name: value for name, value in base.items() if not name.startswith("DLQUEUE")}
+    left_out = ("DLQUEUE", "SLURM_EXPORT_ENV")  # by the latter, srun would keep ours from its steps
+    kept = {name: value for name, value in base.items() if not name.startswith(left_out)}
     path = base.get("PYTHONPATH")
     ours = {
         "DLQUEUE": "off",

@@ -59,6 +59,8 @@ def enter(module: Any) -> None:
 
 def _begin() -> None:
     run_dir = os.path.abspath(os.environ["DLQUEUE_RUN_DIR"])
+    if not os.path.isdir(run_dir):  # a job that the profiled one submitted has its environment
+        raise FileNotFoundError(f"{run_dir} is not there: the profile is over")
     around = Surroundings(
         clock=time.perf_counter,
         synchronise=_synchronise,
@@ -143,8 +145,10 @@ def document(driver: WindowDriver, folder: writing.OwnFolder) -> dict[str, Any]:
     `why_not`: why there are no windows; `no_sync`: why none is without gradient synchronisation;
     `no_trace`: why the profiler traced none. A traced window has `sent`, a step's seconds of
     communication by kind of collective, less what is `hidden` behind computing.
+    `began`: the clock (Unix) at its first step; `elapsed_s`: seconds since then.
     """
     rank, world = summary.place()
+    elapsed_s = driver.elapsed_s()
     return {
         "v": VERSION,
         "pid": os.getpid(),
@@ -156,7 +160,8 @@ def document(driver: WindowDriver, folder: writing.OwnFolder) -> dict[str, Any]:
         "why_not": driver.why_not or _why_not(driver),
         "no_sync": driver.no_sync,
         "no_trace": driver.around.tracer.fault,
-        "elapsed_s": driver.elapsed_s(),
+        "began": time.time() - elapsed_s,
+        "elapsed_s": elapsed_s,
         "windows": [window.row() for window in driver.windows],
         "requests": driver.places.requests,
         "saves": dict(saving.counts),

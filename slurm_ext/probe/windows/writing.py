@@ -11,9 +11,11 @@ from __future__ import annotations
 import builtins
 import collections
 import contextlib
+import errno
 import functools
 import io
 import os
+import pathlib
 import shutil
 import tempfile
 from typing import Any, Callable, Counter
@@ -22,6 +24,11 @@ _CACHES = ("HF_HOME", "TORCH_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR
 _SYSTEM = ("/dev", "/proc", "/sys")
 _WRITES = frozenset("wax+")
 _HOME_CACHES = ("~/.cache", "~/.triton", "~/.nv")
+MOST_KEPT = 64 << 20  # bytes of a file that is copied to be changed
+_TOO_LARGE = (
+    "dlqueue profile copies no file of this size to have it changed:"
+    " open it for reading alone (numpy.memmap: mode='r')"
+)
 
 
 class OwnFolder:
@@ -52,10 +59,13 @@ class OwnFolder:
         return self.place(path)
 
     def _move(self, path: str, keep: bool) -> None:
+        keep = keep and os.path.exists(path)
+        if keep and os.path.getsize(path) > MOST_KEPT:
+            raise OSError(errno.EFBIG, _TOO_LARGE, path)
         instead = self.place(path)
         os.makedirs(os.path.dirname(instead), exist_ok=True)
-        if keep and os.path.exists(path):
-            shutil.copyfile(path, instead)
+        if keep and not os.path.exists(instead):
+            _copy(path, instead)
         self.moved.add(path)
 
     def stand_in(self, path: Any) -> None:
@@ -89,6 +99,14 @@ class OwnFolder:
                 os.rmdir(path)
 
 
+def _copy(path: str, instead: str) -> None:
+    """Copy a file; a copy that another process of the run made meanwhile, and may use, stays."""
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(instead)) as whole:
+        shutil.copyfile(path, whole.name)
+        with contextlib.suppress(FileExistsError):
+            os.link(whole.name, instead)
+
+
 def _caches() -> list[str]:
     named = [os.environ[name] for name in _CACHES if os.environ.get(name)]
     return [os.path.abspath(os.path.expanduser(path)) for path in (*named, *_HOME_CACHES)]
@@ -109,18 +127,22 @@ def _absolute(path: Any, dir_fd: Any = None) -> str:
 
 def guard(folder: OwnFolder) -> None:
     """Replace the functions by which Python writes, removes and renames files."""
-    opener = _opening(io.open, folder)
-    builtins.open = io.open = opener
-    os.open = _opening_low(os.open, folder)
-    os.mkdir = _making(os.mkdir, folder)
-    for name in ("remove", "unlink", "rmdir", "truncate", "chmod", "utime"):
-        setattr(os, name, _keeping(getattr(os, name), folder))
-    for name in ("stat", "lstat", "access"):
-        setattr(os, name, _reading(getattr(os, name), folder))
-    for name in ("link", "symlink"):
-        setattr(os, name, _linking(getattr(os, name), folder))
-    for name in ("rename", "replace"):
-        setattr(os, name, _moving(getattr(os, name), folder))
+    guarded = {io.open: _opening(io.open, folder)}
+    builtins.open = io.open = guarded[io.open]
+    for wrap, names in _GUARDS.items():
+        for name in names:
+            original = getattr(os, name)
+            guarded[original] = wrap(original, folder)
+            setattr(os, name, guarded[original])
+    _guard_pathlib(guarded)
+
+
+def _guard_pathlib(guarded: dict[Any, Any]) -> None:
+    """Replace the functions that a class of pathlib took at its import, before Python 3.11."""
+    accessor: Any = getattr(pathlib, "_NormalAccessor", None)
+    for name, original in list(vars(accessor).items()) if accessor else ():
+        if original in guarded:
+            setattr(accessor, name, staticmethod(guarded[original]))
 
 
 def _opening(original: Callable[..., Any], folder: OwnFolder) -> Any:
@@ -129,7 +151,10 @@ def _opening(original: Callable[..., Any], folder: OwnFolder) -> Any:
         writes = isinstance(mode, str) and bool(_WRITES.intersection(mode))
         if (writes or folder.moved) and not isinstance(file, int):
             path = _absolute(file)
-            file = folder.to_write(path, "w" not in mode) if writes else folder.to_read(path)
+            instead = folder.to_write(path, "w" not in mode) if writes else folder.to_read(path)
+            if instead != path:
+                file = instead
+                kwargs.pop("opener", None)  # pathlib's opens its own path, whatever it is given
         return original(file, mode, *args, **kwargs)
 
     return opened
@@ -207,3 +232,13 @@ def _linking(original: Callable[..., None], folder: OwnFolder) -> Any:
 
 def _no_fd(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {"dir_fd": None} if "dir_fd" in kwargs else {}
+
+
+_GUARDS: dict[Callable[..., Any], tuple[str, ...]] = {
+    _opening_low: ("open",),
+    _making: ("mkdir",),
+    _keeping: ("remove", "unlink", "rmdir", "truncate", "chmod", "utime"),
+    _reading: ("stat", "lstat", "access"),
+    _linking: ("link", "symlink"),
+    _moving: ("rename", "replace"),
+}

@@ -47,7 +47,7 @@ def _of_cluster(
     from slurm_ext.questions.waiting.reserved import nodes_of, reservation_of
 
     if job.reason in REASONS:
-        return partition_of(job, client.partitions())
+        return partition_of(job, client.partitions(), client.nodes())
     if limit_name(job.reason):
         own = [
             partition.qos

@@ -3,26 +3,31 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from slurm_ext.core.gpu_request import parse_gres
 from slurm_ext.slurm.hostlist import expand
-from slurm_ext.slurm.records import JobInfo, PartitionInfo
+from slurm_ext.slurm.records import JobInfo, NodeInfo, PartitionInfo
 
 REASONS = frozenset(
     {"PartitionConfig", "PartitionTimeLimit", "PartitionNodeLimit", "PartitionDown"}
     | {"PartitionInactive", "BadConstraints", "AccountNotAllowed", "QOSNotAllowed"}
 )
 _CLOSED = {"DOWN", "INACTIVE", "DRAIN"}
+_APART = " (--constraint and --nodelist apart)"  # which nobody looked at
 
 
-def partition_of(job: JobInfo, partitions: Sequence[PartitionInfo]) -> dict[str, Any] | None:
+def partition_of(
+    job: JobInfo, partitions: Sequence[PartitionInfo], nodes: Sequence[NodeInfo]
+) -> dict[str, Any] | None:
     """`{kind, partitions: [{name, state, conflicts: [{what, asked, limit}]}], others}`.
 
     A conflict's `what` is minutes, nodes, cpus_per_node, mem_mib_per_node, mem_mib_per_cpu, account
-    or qos. `others`: partitions without any. None: Slurm's reason is another one.
+    or qos. `others`: partitions without any, whose nodes have what it asks for; none where Slurm
+    says that constraints are bad. None: Slurm's reason is another one.
     """
     if job.reason not in REASONS:
         return None
     own = job.partition.split(",")
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": partition.name,
             "state": partition.state,
@@ -31,11 +36,29 @@ def partition_of(job: JobInfo, partitions: Sequence[PartitionInfo]) -> dict[str,
         for partition in partitions
     ]
     fit = [row["name"] for row in rows if not row["conflicts"] and row["state"] == "UP"]
+    if job.reason == "BadConstraints":
+        fit = []  # Slurm does not say which, and they may hold everywhere
     return {
         "kind": "partition",
         "partitions": [row for row in rows if row["name"] in own],
-        "others": [name for name in fit if name not in own],
+        "others": [name for name in fit if name not in own and _hold(job, name, nodes)],
     }
+
+
+def _hold(job: JobInfo, partition: str, nodes: Sequence[NodeInfo]) -> bool:
+    """True if enough nodes of the partition have the CPUs, memory and GPUs that it asks for."""
+    count = job.node_count or 1
+    cpus, mem, gpus = (-(-(n or 0) // count) for n in (job.cpus, job.mem_mib, job.gpus))
+    items = parse_gres(job.gres)
+    named = {f"{item.kind}:{item.type}".rstrip(":"): item.kind for item in items}
+    gres = {"gpu": gpus, **{name: gpus if kind == "gpu" else 1 for name, kind in named.items()}}
+    fit = [
+        node
+        for node in nodes
+        if (partition in node.partitions and node.cpus >= cpus and node.mem_mib >= mem)
+        and all(node.gres.get(name, 0) >= least for name, least in gres.items())
+    ]
+    return len(fit) >= count
 
 
 def _conflicts(job: JobInfo, partition: PartitionInfo) -> Iterator[dict[str, Any]]:
@@ -72,7 +95,7 @@ def lines(cause: Mapping[str, Any]) -> Iterator[str]:
         if row["state"] in _CLOSED:
             yield f"closed:   partition {row['name']} is {row['state']}: it starts no job"
     if cause["others"]:
-        yield f"instead:  {', '.join(cause['others'])} would take it as it is"
+        yield f"instead:  {', '.join(cause['others'])} would take it as it is{_APART}"
 
 
 def _said(conflict: Mapping[str, Any]) -> str:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from slurm_ext.cli import main
+from slurm_ext.cli.explain import page_step
 from slurm_ext.cli.explain.page import page, sections
 from slurm_ext.core.settings.document import load
 from slurm_ext.questions.answers import document_of
+from slurm_ext.questions.explain.stalls import WORDS
 from slurm_ext.report.formatting import name
 from tests.cli.explain.a_whole_job import JOB, NODES, whole_job
 from tests.cli.explain.test_explain_sheet import Explain, explain, folder
@@ -51,6 +53,14 @@ def test_every_part_has_its_figures_and_its_plot(document: dict[str, Any]) -> No
     assert len(over_time["figures-1"].rows) == 60
     (batch,) = found["step"].tables  # ranks of both nodes are looked at together
     assert sum(row[-1] for row in batch.rows) == pytest.approx(1.0, abs=0.02)
+
+
+def test_the_share_that_is_told_is_the_bars() -> None:
+    """Communication is no computing there, though the accelerator utilisation counts it as busy."""
+    parts = {**dict.fromkeys(WORDS, 0.0), "computing": 0.06, "communicating": 0.04}
+    stalls = {"step_s": 0.1, "parts": parts, "au": 1.0}
+    (step,) = page_step.sections([{"stalls": stalls, "node": "n1", "advice": ()}])
+    assert step.answer == "60 % of it the training computed"
 
 
 def test_what_was_changed_stands_beside_what_came_of_it(document: dict[str, Any]) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from slurm_ext.cli import main
-from slurm_ext.cli.profile import batch, here
+from slurm_ext.cli.profile import batch
 from slurm_ext.cli.profile.analysis import document
+from slurm_ext.cli.profile.checks import check
 from slurm_ext.cli.profile.page import page
 from slurm_ext.cli.profile.run_folder import ProfileLimits, ProfileRun, environment, left
 from slurm_ext.cli.profile.text import lines
@@ -29,6 +30,7 @@ def rank(number: int, means: dict[str, float], world: int = 2, **other: Any) -> 
         for kind, mean in means.items()
     ]
     known = {"rank": number, "world": world, "workers": 2, "elapsed_s": 30.0, "ended": "precise"}
+    known |= {"pid": number, "began": 0.0}
     known |= {
         "why_not": None,
         "no_sync": None,
@@ -40,6 +42,7 @@ def rank(number: int, means: dict[str, float], world: int = 2, **other: Any) -> 
 
 
 SUMMARY = {
+    "pid": 0,
     "rank": 0,
     "world_size": 1,
     "loaders": [
@@ -70,6 +73,22 @@ def test_ranks_are_joined_and_a_slow_one_is_told() -> None:
     assert by_name(found) == {"computing": 120, "communicating": 80, "slow rank": 20, "data": 0}
     assert found["first"]["name"] == "communicating"
     assert found["saves"] == {"torch.save": 2}
+
+
+LATER: dict[str, Any] = {"pid": 9, "began": 40.0, "elapsed_s": 60.0}
+
+
+@pytest.mark.parametrize("ranks", [[0], [1, 2]])
+def test_trainings_one_after_the_other_are_not_mixed(ranks: list[int]) -> None:
+    """The largest one is told, by the summaries of its own processes, and others are counted."""
+    means = {"N": 0.2, "C": 0.1, "S": 0.2, "B": 0.1}
+    first = [rank(number, means, world=4) for number in range(4)]
+    world = 4 if len(ranks) > 1 else 1
+    then = [rank(number, {"N": 0.9, "C": 0.1}, world=world, **LATER) for number in ranks]
+    found = document("x", ProfileRun([*first, *then], [{**SUMMARY, "pid": 9}]))
+    assert found["ranks"] == 4
+    assert by_name(found) == {"computing": 100, "communicating": 0, "slow rank": 0, "data": 100}
+    assert "2 trainings ran: this is the largest one" in found["notes"]
 
 
 def test_fixing_the_data_would_uncover_communication() -> None:
@@ -152,13 +171,14 @@ def test_without_windows_the_probes_word_is_the_answer() -> None:
 def test_an_environment_brings_the_probe_and_nothing_else_of_ours() -> None:
     """No directive of a job's reaches it, and trackers are off."""
     base = {
+        "SLURM_EXPORT_ENV": "NONE",
         "DLQUEUE_NUM_WORKERS": "8",
         "DLQUEUE_AUTOTUNE": "1",
         "PYTHONPATH": "/mine",
         "HOME": "/h",
     }
     made = environment(Path("/run"), LIMITS, base)
-    assert "DLQUEUE_NUM_WORKERS" not in made
+    assert not {"DLQUEUE_NUM_WORKERS", "SLURM_EXPORT_ENV"} & made.keys()
     assert made["DLQUEUE"] == "off"
     assert made["WANDB_MODE"] == "disabled"
     assert made["PYTHONPATH"].endswith(":/mine")
@@ -168,7 +188,7 @@ def test_an_environment_brings_the_probe_and_nothing_else_of_ours() -> None:
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ({}, ["--time=16"]),
+        ({}, ["--time=16", "--export=ALL"]),
         ({"time": "3-00:00:00"}, ["--time=16"]),
         ({"time": "5"}, ["--time=5"]),
         ({"array": "3-99%4"}, ["--array=3"]),
@@ -183,10 +203,43 @@ def test_sbatch_gets_a_short_job(header: dict[str, str | None], words: list[str]
     assert "--mail-type=NONE" in said
 
 
+LINES = [
+    ("CUDA_VISIBLE_DEVICES=0 PYTHONPATH=. python train.py", "replaces PYTHONPATH"),
+    ("export OMP_NUM_THREADS=8 PYTHONPATH=src", "replaces PYTHONPATH"),
+    ("cd src; PYTHONPATH=. python train.py; echo $PYTHON", "replaces PYTHONPATH"),
+    ("srun --export=ALL,PYTHONPATH=. python train.py", "replaces PYTHONPATH"),
+    ('apptainer exec --env "PYTHONPATH=/lib" x.sif python train.py', "replaces PYTHONPATH"),
+    ("unset PYTHONHOME PYTHONPATH", "replaces PYTHONPATH"),
+    ("srun python3.11 -u -sE train.py", "leaves the environment out"),
+    ("/opt/env/bin/python -I train.py", "leaves the environment out"),
+    ("apptainer exec --cleanenv x.sif python train.py", "leaves the environment out"),
+    ("srun --export=NONE python train.py", "leaves the environment out"),
+    ("export SLURM_EXPORT_ENV=none", "leaves the environment out"),
+    ('sbatch --dependency=afterany:$SLURM_JOB_ID "$0"', "submits a job"),
+    ("trap 'sbatch job.sh' USR1", "submits a job"),
+    ("echo next: $(/usr/bin/sbatch job.sh)", "submits a job"),
+]
+HARMLESS = [
+    "#SBATCH --export=NONE\n# PYTHONPATH=. python -E; sbatch job.sh",
+    "python train.py  # not: PYTHONPATH=. python train.py",
+    'echo "PYTHONPATH=src, then sbatch job.sh"',
+    'export PYTHONPATH="$(cd .. && pwd)/src:$PYTHONPATH"',
+    "CUDA_VISIBLE_DEVICES=0 PYTHONPATH=src:$PYTHONPATH python train.py -E",
+    "PYTHONPATH+=:src; unset MY_PYTHONPATH",
+    ": ${PYTHONPATH=src}",
+    "python -m torch.distributed.run -S train.py",
+    "python -mIPython train.py",
+    "srun --export=ALL,A=1 python -u train.py --save -S",
+    "if command -v sbatch >/dev/null; then echo there; fi",
+    "sbatch_options=none",
+]
+
+
 @pytest.mark.parametrize(
     ("argv", "script", "why"),
     [
         (["job.sh"], "#!/bin/sh\nexport PYTHONPATH=/lib\npython x.py", "job.sh:2"),
+        *((["job.sh"], f"#!/bin/sh\n\n{line}\n", "job.sh:3: " + why) for line, why in LINES),
         (["python3", "-I", "x.py"], None, "ignores PYTHONPATH"),
         (["python", "-uE", "x.py"], None, "ignores PYTHONPATH"),
     ],
@@ -196,7 +249,7 @@ def test_what_would_keep_the_probe_out_is_refused(
 ) -> None:
     """Without it nothing would keep the run from saving."""
     with pytest.raises((InputError, UsageError), match=why):
-        here.check(argv, script)
+        check(argv, script)
 
 
 @pytest.mark.parametrize(
@@ -204,13 +257,14 @@ def test_what_would_keep_the_probe_out_is_refused(
     [
         (["job.sh"], "#!/bin/sh\nexport PYTHONPATH=/lib:$PYTHONPATH\npython x.py"),
         (["job.sh"], "#!/bin/sh\nexport PYTHONPATH=/lib:${PYTHONPATH:-}\npython x.py"),
+        *((["job.sh"], f"#!/bin/sh\n{line}\n") for line in HARMLESS),
         (["python", "-u", "x.py", "-E"], None),
         (["torchrun", "-E"], None),
     ],
 )
 def test_what_lets_the_probe_in_is_not(argv: list[str], script: str | None) -> None:
     """Options of the user's own program are its own."""
-    here.check(argv, script)
+    check(argv, script)
 
 
 @pytest.mark.parametrize(
@@ -232,6 +286,7 @@ def test_wrong_usage_is_status_2(words: list[str]) -> None:
 
 
 SBATCH = """#!/bin/sh
+echo "$@" > "${0%/*}/words"
 for word in "$@"; do case $word in --output=*) out=${word#--output=};; esac; done
 echo '{"v": 1, "windows": [], "requests": 0, "why_not": "it was seen", "saves": {}, "files": {}}' \\
   > "${out%/*}/windows-1.json"
@@ -239,10 +294,9 @@ echo 17
 """
 
 
-def test_a_slurm_that_is_not_on_path_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The job goes by the sbatch of the folder that the settings name, and is asked for there."""
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Words that name a batch script, and the settings of a Slurm that stands in for one."""
     commands = {"sbatch": SBATCH, "scontrol": "#!/bin/sh\necho JobState=COMPLETED ExitCode=0:0\n"}
     for name, text in commands.items():
         (tmp_path / name).write_text(text)
@@ -251,11 +305,30 @@ def test_a_slurm_that_is_not_on_path_is_used(
     (tmp_path / "job.sh").write_text("#!/bin/sh\n")
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    settings = ["--config", str(tmp_path / "dlqueue.toml")]
-    assert main(["profile", *settings, str(tmp_path / "job.sh")]) == 1
+    return ["--config", str(tmp_path / "dlqueue.toml"), str(tmp_path / "job.sh")]
+
+
+def test_a_slurm_that_is_not_on_path_is_used(
+    slurm: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The job goes by the sbatch of the folder that the settings name, and is asked for there."""
+    assert main(["profile", *slurm]) == 1
     told = capsys.readouterr()
     assert "job 17 is submitted" in told.err
     assert "it was seen" in told.out
+
+
+def test_sbatchs_variables_do_not_keep_the_probe_out(
+    slurm: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the environment asks sbatch for counts as the script's own, and one task is enough."""
+    monkeypatch.setenv("SBATCH_EXPORT", "NONE")
+    monkeypatch.setenv("SBATCH_ARRAY_INX", "0-9")
+    assert main(["profile", *slurm]) == 1
+    words = (tmp_path / "words").read_text().split()
+    (export,) = (word for word in words if word.startswith("--export="))
+    assert {"DLQUEUE_PROFILE", "PYTHONPATH", "WANDB_MODE"} <= set(export[9:].split(","))
+    assert "--array=0" in words
 
 
 def test_a_program_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:

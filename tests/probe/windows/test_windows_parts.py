@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from slurm_ext.probe.windows import cache, saving
+from slurm_ext.probe.windows import cache, saving, writing
 from slurm_ext.probe.windows.cache import BatchCache
 from slurm_ext.probe.windows.writing import OwnFolder
 
@@ -108,6 +108,32 @@ def test_what_is_the_runs_own_may_be_written(folders: tuple[OwnFolder, Path]) ->
     assert not folder.is_free(f"{Path(folder.root).parent}-other")
 
 
+def test_a_large_file_is_not_copied(
+    folders: tuple[OwnFolder, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A data set that is opened to be changed stays where it is, and the error says what to do."""
+    folder, project = folders
+    monkeypatch.setattr(writing, "MOST_KEPT", 3)
+    (project / "tokens.bin").write_bytes(b"1234")
+    with pytest.raises(OSError, match="mode='r'"):
+        folder.to_write(str(project / "tokens.bin"), keep=True)
+    assert not Path(folder.root).exists()
+    assert folder.to_read(str(project / "tokens.bin")) == str(project / "tokens.bin")
+
+
+def test_processes_of_a_run_share_one_copy(folders: tuple[OwnFolder, Path]) -> None:
+    """A rank that opens a file later finds what another one has changed, and changes no bytes."""
+    first, project = folders
+    (project / "state.bin").write_bytes(b"old")
+    path = str(project / "state.bin")
+    Path(first.to_write(path, keep=True)).write_bytes(b"new")
+    second = OwnFolder(str(Path(first.root).parent))
+    assert Path(second.to_write(path, keep=True)).read_bytes() == b"new"
+    writing._copy(path, first.place(path))
+    assert Path(first.place(path)).read_bytes() == b"new"
+    assert [one.name for one in Path(first.place(path)).parent.iterdir()] == ["state.bin"]
+
+
 GUARDED = """
 import os, shutil, sys
 from pathlib import Path
@@ -140,9 +166,45 @@ else:
 folder.tidy()
 """
 
+# As a class of pathlib did it before Python 3.11.
+BOUND = """
+import io, os, pathlib, sys
+sys.path.insert(0, sys.argv[1])
+class _NormalAccessor:
+    open, low, unlink, rename, stat = io.open, os.open, os.unlink, os.rename, os.stat
+pathlib._NormalAccessor = _NormalAccessor
+before = os.open
+from slurm_ext.probe.windows import writing
+folder = writing.OwnFolder(sys.argv[2])
+writing.guard(folder)
+accessor = _NormalAccessor()
+with accessor.open("model.pt", "w") as file:
+    file.write("the new one")
+assert accessor.stat("model.pt").st_size == 11
+os.close(accessor.low("old/a.pt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
+accessor.unlink("model.pt.bak")
+accessor.rename("log.txt.1", "log.txt.2")
+with open("log.txt", "w", opener=lambda _, flags: before("log.txt", flags)) as log:
+    log.write("two")
+with open("log.txt", opener=lambda _, flags: before("log.txt", flags)) as log:
+    assert log.read() == "two"
+"""
+OLDER = {  # Pythons that this machine has
+    version: str(path)
+    for version in ("3.8", "3.9", "3.10")
+    for path in (
+        *Path("/usr/bin").glob(f"python{version}"),
+        *Path.home().glob(f".pyenv/versions/{version}.*/bin/python"),
+    )
+}
+RUNS = {"this Python": (sys.executable, GUARDED), "bound before": (sys.executable, BOUND)}
+RUNS |= {version: (python, GUARDED) for version, python in OLDER.items()}
 
-def test_a_users_files_stay_as_they_are(tmp_path: Path) -> None:
-    """Written, appended, made, moved and removed: nothing of it is there afterwards."""
+
+@pytest.mark.parametrize("run_name", RUNS)
+def test_a_users_files_stay_as_they_are(tmp_path: Path, run_name: str) -> None:
+    """Nothing is written, appended, made, moved or removed, by whichever functions Python has."""
+    python, code = RUNS[run_name]
     project, run = tmp_path / "project", tmp_path / "run"
     (project / "old" / "deep").mkdir(parents=True)
     run.mkdir()
@@ -152,7 +214,7 @@ def test_a_users_files_stay_as_they_are(tmp_path: Path) -> None:
         (project / name).write_text(text)
     before = state(project)
     done = subprocess.run(
-        [sys.executable, "-c", GUARDED, str(ROOT), str(run)],
+        [python, "-Bc", code, str(ROOT), str(run)],
         cwd=project,
         capture_output=True,
         text=True,

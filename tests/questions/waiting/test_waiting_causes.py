@@ -3,15 +3,20 @@
 tests/slurm/data/<version>/waits/ is what a real Slurm printed (contrib/fixtures/capture_waits.py).
 """
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slurm_ext.questions.waiting.cause import cause_of, lines, without_others
+from slurm_ext.questions.waiting.partition import lines as partition_lines
+from slurm_ext.questions.waiting.partition import partition_of
 from slurm_ext.slurm import MemoryClient
 from slurm_ext.slurm.enforced import read_limits
 from slurm_ext.slurm.job_json import read_jobs
 from slurm_ext.slurm.listing import read_nodes, read_partitions, read_reservations
+from slurm_ext.slurm.records import JobInfo, NodeInfo, PartitionInfo
 
 DATA = Path(__file__).parents[2] / "slurm" / "data"
 RELEASES = sorted(path.parent.name for path in DATA.glob("*/waits"))
@@ -109,3 +114,40 @@ def test_what_others_use_is_left_out_where_slurm_hides_them() -> None:
         assert shown is not None
         assert (shown["holders"], shown["used"]) == ([], used)
         assert f"at most {shown['limit']:.0f} CPU" in "".join(lines(shown))
+
+
+@pytest.mark.parametrize(
+    ("asked", "others"),
+    [
+        ({"gpus": 4, "gres": "gres:gpu:4"}, ["a100", "v100"]),
+        ({"gpus": 4, "gres": "gres/gpu:a100:4"}, ["a100"]),
+        ({"gpus": 16, "gres": "gpu:8", "node_count": 2}, ["a100"]),
+        ({"gpus": 4, "gres": "gres:gpu:4", "cpus": 64}, ["a100"]),
+        ({"mem_mib": 200_000}, ["a100"]),
+        ({"gpus": 4, "gres": "gres:gpu:4", "reason": "BadConstraints"}, []),
+    ],
+)
+def test_a_partition_is_offered_where_its_nodes_have_what_the_job_asks_for(
+    asked: dict[str, Any], others: list[str]
+) -> None:
+    """No partition without its GPUs would take it, and none where the constraints are bad."""
+    shapes = {"short": ("a100", 8, 96), "cpu": ("", 0, 96), "a100": ("a100", 8, 96)}
+    shapes |= {"v100": ("v100", 4, 32)}
+    nodes = [
+        NodeInfo(
+            name=f"{name}{number}",
+            cpus=cpus,
+            mem_mib=cpus * 4000 if gpus else 96_000,
+            gres={"gpu": gpus, f"gpu:{model}": gpus} if gpus else {},
+            partitions=(name,),
+        )
+        for name, (model, gpus, cpus) in shapes.items()
+        for number in (1, 2)
+    ]
+    partitions = [PartitionInfo(name=name, nodes=f"{name}[1-2]") for name in shapes]
+    partitions[0] = replace(partitions[0], max_time_minutes=60)
+    job = {"job_id": 1, "partition": "short", "reason": "PartitionTimeLimit"}
+    found = partition_of(JobInfo(**{**job, "time_limit_minutes": 600, **asked}), partitions, nodes)
+    assert found is not None
+    assert sorted(found["others"]) == others
+    assert any("instead:" in line for line in partition_lines(found)) == bool(others)
