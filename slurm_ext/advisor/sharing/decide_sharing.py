@@ -6,9 +6,12 @@ two jobs with
 parts on one GPU: while another user's jobs have some where this one could go, it stays whole.
 """
 
+from dataclasses import replace
+
 from slurm_ext.advisor.limits.eligible import MARK, mode_of, wants_to_share, why_not_edited
 from slurm_ext.advisor.limits.gpu_pools import GpuPool
 from slurm_ext.advisor.sharing.context import SharingContext, rules_of, stale_after_s
+from slurm_ext.advisor.sharing.gpu_memory import lacking_memory
 from slurm_ext.advisor.sharing.gpu_request import WholeGpuRequest
 from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuJob
 from slurm_ext.advisor.sharing.serving_slowdown import SlowdownSnapshot
@@ -16,7 +19,12 @@ from slurm_ext.advisor.sharing.terms import SharingDecision
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile
 from slurm_ext.core.records import Edits, Mode, Submission
-from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingVerdict, fit_to_share
+from slurm_ext.policy.colocation.choose_pairs import (
+    Candidate,
+    SharingRules,
+    SharingVerdict,
+    fit_to_share,
+)
 
 MOST_PARTNERS = 16  # different jobs that are predicted at one submission, cold in 10 to 32 ms
 _SELF = "this job"
@@ -140,10 +148,23 @@ def _verdict(
     )
     crowd = [beside] * (rules.most_together - 1)
     speed = snapshot.slowdowns.speed(me.solo, crowd, me.device) if verdict.beside else None
-    if verdict.share and speed is not None and not speed.low >= rules.floor:
-        why = f"beside {len(crowd)} others it may run at {speed.low:.0%} of its speed alone"
-        verdict = SharingVerdict(share=False, worst=speed.low, beside=verdict.beside, reason=why)
+    if verdict.share:
+        memory = lacking_memory(me, others, context, _count(context))
+        verdict = _in_a_crowd(verdict, speed, memory, rules)
     return verdict, speed, tuple(dict.fromkeys(candidate.job for candidate in others))
+
+
+def _in_a_crowd(
+    verdict: SharingVerdict, speed: RelativeSpeed | None, memory: str | None, rules: SharingRules
+) -> SharingVerdict:
+    """The verdict where as many share the GPU as may: `memory` lacks, or the speed is too low."""
+    if memory is not None:
+        return replace(verdict, share=False, reason=memory)
+    if speed is None or speed.low >= rules.floor:
+        return verdict
+    many = rules.most_together - 1
+    why = f"beside {many} others it may run at {speed.low:.0%} of its speed alone"
+    return replace(verdict, share=False, worst=speed.low, reason=why)
 
 
 def _meets(sharer: SharedGpuJob, context: SharingContext) -> bool:

@@ -41,7 +41,7 @@ class BeginTimeHolds:
         return hold is not None and hold.put_off_s >= self._most_wait_s
 
     def charge(self, steps: Sequence[PlacementAction], now_s: float) -> None:
-        """Time since the last round; waiting is on our account only while there was room."""
+        """Add the time since the last round to jobs that had room, or that others passed."""
         passed_s, self._last_s = now_s - (self._last_s or now_s), now_s
         for step in steps:
             hold = self._memory.holds.get(step.job)

@@ -23,6 +23,7 @@ from slurm_ext.control.coscheduling.jobs import (
     words,
 )
 from slurm_ext.control.coscheduling.known_slowdowns import ServedSlowdowns
+from slurm_ext.control.coscheduling.nodes import cpus_in_use, is_open, with_nodes
 from slurm_ext.control.coscheduling.pair_memory import PairMemory, pair_state
 from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor, on_this_machine
 from slurm_ext.control.coscheduling.status import (
@@ -53,7 +54,6 @@ from slurm_ext.slurm.records import JobInfo, NodeInfo
 START_S = 30.0  # from its release to its start; a job that needs longer is left to Slurm
 MOST_STEERED = 200  # jobs that wait: the update of each costs slurmctld a little
 MOST_READ = 100  # scripts in one round
-_UP = ("IDLE", "MIXED", "ALLOCATED")
 log = logging.getLogger("dlqueue.pairing")
 
 
@@ -90,8 +90,8 @@ class CoScheduler(ControlLoop):
         """Look, decide, act; what becomes of each waiting job. Raises SlurmError."""
         now_s = self._clock()
         jobs = self._client.jobs()
-        nodes = [node for node in self._client.nodes() if node.state.startswith(_UP)]
-        jobs_seen = with_needs(self._look(jobs, now_s), self._held)
+        nodes = [node for node in self._client.nodes() if is_open(node)]
+        jobs_seen = with_nodes(with_needs(self._look(jobs, now_s), self._held), nodes)
         rules = self._rules(nodes, now_s)
         self._check_speeds(jobs_seen, rules, now_s)
         waiting, running, places = self._candidates(jobs_seen, jobs, nodes, now_s)
@@ -160,7 +160,7 @@ class CoScheduler(ControlLoop):
     ) -> tuple[list[Candidate], list[Candidate], list[NodeSlot]]:
         """Waiting jobs, jobs that run or are about to, and the room that they leave."""
         self._expire(now_s)
-        used = [(job.nodes, job.cpus or 0) for job in jobs if job.state in ("RUNNING", "SUSPENDED")]
+        used = cpus_in_use(jobs)
         coming = []
         waiting = []
         for candidate in jobs_seen.waiting:

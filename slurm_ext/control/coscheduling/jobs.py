@@ -22,7 +22,7 @@ class BeginTimeHold:
     """Hold of a waiting job as Slurm has it."""
 
     until_s: float  # Unix; Slurm starts it by itself from then on
-    put_off_s: float = 0.0  # while a node had room for it
+    put_off_s: float = 0.0  # while a node had room for it, or others passed it
     node: str | None = None  # bound to
 
 
@@ -83,6 +83,8 @@ def why_left_alone(job: JobInfo, hold: BeginTimeHold | None, now_s: float) -> st
         return "is a heterogeneous job"
     if job.gres:
         return "asks for more than CPUs"
+    if job.reservation:
+        return "has a place in a reservation"
     if job.node_count not in (None, 1) or not job.cpus:
         return "may take several nodes"
     if job.reason not in _READY:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from slurm_ext.control.coscheduling.jobs import words
+from slurm_ext.control.coscheduling.nodes import CLOSED, SILENT
 from slurm_ext.control.queue.jobs import ITS_TURN, OFF
 from slurm_ext.core.elastic_requests import BAD, parse_bounds, requested_bounds
 from slurm_ext.core.gpu_request import parse_gres
@@ -21,7 +22,7 @@ ANYBODY = "*"
 OPTED_OUT = "its comment says dlqueue=off"
 HELD_STATES = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING"})
 # Words in the state of a node that a job cannot have; DOWN is in POWERED_DOWN too.
-UNUSABLE = ("DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINT", "RESERVED", "POWERING")
+UNUSABLE = ("DOWN", SILENT, *CLOSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

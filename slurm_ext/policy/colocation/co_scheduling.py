@@ -4,9 +4,10 @@ Jobs of a node run on cores of their own; they share its caches, memory and stor
 the first job that fits. Here a job that passes the floor (choose_pairs.py) beside those that run
 starts there, matched for the most time saved; a waiting pair takes an idle node; a job that fits
 beside no other has an idle node for itself. No node that a fitting job could use now is kept for a
-better one, and a job that has waited long enough starts as Slurm decides. So does every job that
-no other can hurt (candidates.py). The next job of a node is released before its slot is free
-(lookahead.py), so that Slurm starts it at once; the others wait for the next round.
+better one, and a job that waited long enough, or that others passed for as long, starts as Slurm
+decides. So does every job that no other can hurt (candidates.py) or that no node is open to. The
+next job of a node is released before its slot is free (lookahead.py), so that Slurm starts it at
+once; the others wait for the next round.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,10 +42,11 @@ def place_waiting(
     for candidate in round_.waiting:
         if candidate.job in overdue:
             round_.release(candidate.job, "has waited long enough", start=True)
-        elif candidate.job not in affected:
+        elif candidate.job not in affected or candidate.nodes == frozenset():
             round_.release(candidate.job, "nothing speaks against it", start=False)
     round_.begin_bound(bound or {})
     round_.begin_all()
+    round_.settle(())  # half of a pair that no idle node holds
     release_next(round_, coming)
     round_.keep_waiting()
     return tuple(round_.steps[candidate.job] for candidate in round_.waiting)

@@ -30,7 +30,7 @@ class PlacementAction:
     place: str | None  # where; None: anywhere
     reason: str
     pair: Pair | None = None  # why there
-    room: bool = True  # some node has room for it: it is we who keep it waiting
+    room: bool = True  # for it, or for one that passes it: it is we who keep it waiting
     free: bool = False  # not put off: Slurm may start it, there, as soon as there is room
 
 
@@ -60,7 +60,7 @@ class PlacementRound:
         """Start jobs that Slurm is about to start, where they still may run beside the others."""
         for candidate in self.left():
             place = bound.get(candidate.job)
-            if place is not None and self.free.get(place, 0) >= candidate.cpus:
+            if place is not None and self._has_room([candidate], place):
                 here = [other for other in self.running if other.place == place]
                 if not self.in_the_way(candidate, here):
                     self._begin(candidate, place, "its turn has come", None)
@@ -90,8 +90,8 @@ class PlacementRound:
 
         def fits(newcomers: Sequence[Candidate], place: str | None) -> bool:
             if place is None:
-                return not newcomers_only
-            return sum(candidate.cpus for candidate in newcomers) <= self.free.get(place, 0)
+                return not newcomers_only and _meet(newcomers)
+            return self._has_room(newcomers, place)
 
         return pairs(waiting, open_now, self.slowdowns, rules=self.rules, fits=fits)
 
@@ -112,21 +112,29 @@ class PlacementRound:
                 continue
             pair = partner.get(candidate.job)
             together = [by_job[job] for job in pair.jobs] if pair else [candidate]
-            place = self._idle(sum(member.cpus for member in together))
+            place = self._idle(together)
             if place is not None:
                 for member in together:
                     why = pair.reason if pair else "a node to itself"
                     self._begin(member, place, why, pair)
 
     def keep_waiting(self) -> None:
-        """The rest, with what is in its way."""
-        for candidate in self.left():
-            room = any(free >= candidate.cpus for free in self.free.values())
-            why = self._why(candidate) if room else "no node has room"
-            step = PlacementAction(
-                job=candidate.job, start=False, place=None, reason=why, room=room
-            )
-            self.steps[candidate.job] = step
+        """The rest, with what is in its way; a job that others pass may never find room."""
+        taken: set[str] = set()  # by those behind it
+        for candidate in reversed(self.waiting):
+            step = self.steps.get(candidate.job)
+            if step is None:
+                passed = any(candidate.may_have(place) for place in taken)
+                self.steps[candidate.job] = self._put_off(candidate, passed=passed)
+            elif step.free and step.place is not None:
+                taken.add(step.place)
+
+    def _put_off(self, candidate: Candidate, *, passed: bool) -> PlacementAction:
+        room = any(self._has_room([candidate], place) for place in self.free)
+        why = self._why(candidate) if room else "no node has room"
+        return PlacementAction(
+            job=candidate.job, start=False, place=None, reason=why, room=room or passed
+        )
 
     def _begin(self, candidate: Candidate, place: str, reason: str, pair: Pair | None) -> None:
         self.steps[candidate.job] = PlacementAction(
@@ -136,17 +144,29 @@ class PlacementRound:
         self.begun.append(replace(candidate, place=place))
         self.running.append(self.begun[-1])
 
-    def _idle(self, cpus: int) -> str | None:
+    def _idle(self, together: Sequence[Candidate]) -> str | None:
         """A node where none of those that share runs, with room."""
         taken = {candidate.place for candidate in self.running}
-        return next((n for n, free in self.free.items() if n not in taken and free >= cpus), None)
+        return next((n for n in self.free if n not in taken and self._has_room(together, n)), None)
+
+    def _has_room(self, together: Sequence[Candidate], place: str) -> bool:
+        """True if all of them may start there, and there are CPUs for all."""
+        cpus = sum(candidate.cpus for candidate in together)
+        able = all(candidate.may_have(place) for candidate in together)
+        return able and cpus <= self.free.get(place, 0)
 
     def _why(self, candidate: Candidate) -> str:
-        for place, free in self.free.items():
+        for place in self.free:
             here = [other for other in self.running if other.place == place]
-            if free >= candidate.cpus and here:
+            if here and self._has_room([candidate], place):
                 return why_not(candidate, here, self.slowdowns, self.rules) or "others go first"
         return "others go first"
+
+
+def _meet(together: Sequence[Candidate]) -> bool:
+    """True if some node is open to all of them."""
+    nodes = [candidate.nodes for candidate in together if candidate.nodes is not None]
+    return not nodes or bool(frozenset.intersection(*nodes))
 
 
 def _name(place: NodeSlot) -> str:

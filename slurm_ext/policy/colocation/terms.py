@@ -38,6 +38,11 @@ class Candidate:
     place: str | None = None  # node or GPU where it runs; None: it waits
     rank: float = 0.0  # lower is sooner in the queue
     cpus: int = 1
+    nodes: frozenset[str] | None = None  # where it may start; None: anywhere
+
+    def may_have(self, place: str) -> bool:
+        """True if it may start on this node."""
+        return self.nodes is None or place in self.nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

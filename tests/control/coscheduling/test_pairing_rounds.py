@@ -208,6 +208,21 @@ def test_nobody_waits_longer_than_the_site_allows(tmp_path: Path) -> None:
     assert here.asked() == [("delay", (2,), 0)]
 
 
+def test_a_large_job_that_others_pass_waits_no_longer_than_the_site_allows(tmp_path: Path) -> None:
+    """Each freed CPU goes to a job behind it, so that no node ever has room: that time counts."""
+    here = Here(tmp_path)
+    large = job(2, cpus=2)
+    here.jobs(runs(1, **UNTIL[5000]), runs(4, **UNTIL[2000]), large, job(3))
+    assert here.asked() == [("delay", (2,), 100)]
+    here.now_s = 1400.0
+    here.jobs(runs(1, **UNTIL[5000]), runs(3, **UNTIL[2000]), large, job(5))
+    assert here.asked() == [("delay", (2,), 100)]
+    here.now_s = 1501.0
+    here.jobs(runs(1, **UNTIL[5000]), runs(5, **UNTIL[2000]), large, job(6))
+    assert here.asked() == [("delay", (2,), 100)]
+    assert here.asked() == [("delay", (2,), 0)]
+
+
 def test_a_user_may_still_choose_when_to_begin(tmp_path: Path) -> None:
     """A start that is later than ours is not ours: it stays."""
     here = Here(tmp_path)
@@ -269,6 +284,7 @@ def test_a_room_that_was_given_is_not_given_twice(tmp_path: Path) -> None:
         ({"required_nodes": "n1"}, "chose nodes"),
         ({"excluded_nodes": "n1"}, "chose nodes"),
         ({"eligible_time_s": 5000}, "when to begin"),
+        ({"reservation": "class"}, "reservation"),
     ],
 )
 def test_what_its_user_or_slurm_decided_is_left_alone(

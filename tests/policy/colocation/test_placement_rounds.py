@@ -130,3 +130,41 @@ def test_those_that_wait_are_told_what_is_in_their_way() -> None:
     idle = a_round([job("a")], [], {"n1": 1})
     idle.keep_waiting()
     assert idle.steps["a"].reason == "others go first"
+
+
+def test_a_job_that_others_pass_counts_as_one_with_room() -> None:
+    """A job behind it starts where it could; one ahead of it, or elsewhere, does not pass it."""
+
+    def room(small_rank: float, nodes: frozenset[str] | None = None) -> bool:
+        large = job("a", cpus=3, rank=1.0, nodes=nodes)
+        begun = a_round([large, job("b", rank=small_rank)], [], {"n1": 1})
+        begun.begin_all()
+        begun.settle(())
+        begun.keep_waiting()
+        assert begun.steps["b"].place == "n1"
+        assert begun.steps["a"].reason == "no node has room"
+        return begun.steps["a"].room
+
+    assert room(2.0)
+    assert not room(0.0)
+    assert not room(2.0, frozenset({"n2"}))
+
+
+def test_jobs_of_different_nodes_are_no_pair() -> None:
+    """Each has a node of its own instead, and none that it may not have."""
+    waiting = [
+        job("a", nodes=frozenset({"n2"})),
+        job("b", rank=1.0, nodes=frozenset({"n1"})),
+        job("c", rank=2.0, nodes=frozenset({"n3"})),
+    ]
+    begun = a_round(waiting, [job("r", place="n3")], {"n1": 2, "n2": 2, "n3": 0})
+    begun.begin_bound({"b": "n2"})
+    begun.begin_all()
+    begun.keep_waiting()
+    assert {name: step.place for name, step in begun.steps.items()} == {
+        "a": "n2",
+        "b": "n1",
+        "c": None,
+    }
+    assert begun.steps["a"].pair is None
+    assert (begun.steps["c"].reason, begun.steps["c"].room) == ("no node has room", False)

@@ -110,6 +110,19 @@ def test_a_free_slot_is_not_kept_for_later() -> None:
     assert [one for one, step in found.items() if step.start] in (["a"], ["b"])
 
 
+def test_an_idle_node_is_not_kept_for_a_pair_that_it_does_not_hold() -> None:
+    """The first of the two starts there alone."""
+    waiting = [job("d2", cpus=2), job("c", rank=1)]
+    found = steps(waiting, [job("d1", "n2")], ("n1", 2), ("n2", 0))
+    assert (found["d2"].place, found["d2"].start, found["c"].start) == ("n1", True, False)
+    apart = [
+        replace(job("d2"), nodes=frozenset({"n1", "n2"})),
+        replace(job("c", rank=1), nodes=frozenset({"n2", "n3"})),
+    ]
+    found = steps(apart, [job("d1", "n2")], ("n1", 2), ("n2", 0), ("n3", 2))
+    assert {name: step.place for name, step in found.items()} == {"d2": "n1", "c": "n3"}
+
+
 def test_a_job_goes_only_where_it_has_room() -> None:
     """CPUs are counted, those of jobs that never agreed as well."""
     found = steps([job("c", cpus=2)], [job("d1", "n1")], ("n1", 1))
