@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 from slurm_ext.core.records import Submission
 from slurm_ext.core.units import parse_tres, power_of_1024
@@ -25,6 +26,8 @@ OPTIONS: Mapping[str, str] = {
 SHARED_KINDS = ("mps", "shard")  # parts of one GPU
 _SOCKETS = re.compile(r"\([^()]*\)")
 _COUNT = re.compile(r"([0-9]{1,12})([KMGT]?)", re.ASCII | re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]+")
+_SIZE = "gb"  # ends a word of the driver alone: a100_80 is the A100 80GB
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +102,14 @@ def gpu_types(job: Submission) -> frozenset[str]:
 
 
 def is_model(kind: str, model: str | None) -> bool:
-    """True if Slurm's name of a GPU's type is part of its driver's name for it."""
-    name = plain_name(kind)
-    return name in plain_name(model or "") and bool(name)
+    """True if Slurm's name of a GPU's type is part of its driver's name for it.
+
+    It begins and ends where words of that do, as A10 is no part of an A100, nor L40 of an L40S.
+    """
+    name, words = plain_name(kind), _WORD.findall((model or "").lower())
+    whole, ends = "".join(words), set(accumulate(map(len, words)))
+    found = (at + len(name) for at in (0, *ends) if name and whole.startswith(name, at))
+    return any(end in ends or whole.startswith(_SIZE, end) for end in found)
 
 
 def plain_name(text: str) -> str:

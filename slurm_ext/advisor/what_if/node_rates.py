@@ -22,6 +22,7 @@ from slurm_ext.model.scaling.multi_gpu_estimate import (
     RankGroup,
     ScalingPredictor,
     estimate_rank,
+    gpus_and_nodes,
     measurement_of,
 )
 from slurm_ext.model.throughput.bottleneck import BottleneckSigns, diagnose
@@ -85,15 +86,16 @@ class _OnType:
         self, run_facts: RunFacts, table: Sequence[NodeType], node: NodeType, gain: Gain
     ) -> None:
         self.known, self.node = run_facts, node
-        own = of_model(run_facts.evidence, node.gpu)
+        every = _of_one_rank_each(run_facts.evidence)
+        own = of_model(every, node.gpu)
         believed = estimate(own)
         if believed is None:  # of one GPU model, too: the newest run's
-            newest = next((run.gpu_model for run in _nearest(run_facts.evidence)), None)
-            own = of_model(run_facts.evidence, newest)
+            newest = next((run.gpu_model for run in _nearest(every)), None)
+            own = of_model(every, newest)
             believed = estimate(own)
         self.evidence: Evidence = own
         if believed is None:
-            raise LookupError(why_no_estimate(run_facts.evidence))
+            raise LookupError(why_no_estimate(every))
         self.believed: Estimate = believed
         self.runs = [run for run in _nearest(self.evidence) if measurement_of(run) is not None]
         if not self.runs:
@@ -197,7 +199,8 @@ class _OnType:
         from slurm_ext.model.scaling.model import TrainingConfig
 
         config = TrainingConfig(gpus=ranks.of_job, nodes=nodes, local_batch=batch)
-        rank = estimate_rank(self.believed, self.there, config, ranks=ranks, seen_on_node=None)
+        seen = self.runs[0].gpus  # with a rank on each
+        rank = estimate_rank(self.believed, self.there, config, ranks=ranks, seen_on_node=seen)
         disk = self._disk(ranks)
         return rank if disk is None else replace(rank, believed=_with_disk(rank.believed, disk))
 
@@ -220,6 +223,24 @@ def _of(table: Sequence[NodeType], gpu_model: str | None) -> NodeType | None:
 
 def _with_disk(believed: Estimate, samples_per_s: float) -> Estimate:
     return replace(believed, storage_samples_per_s=samples_per_s)
+
+
+def _of_one_rank_each(evidence: Evidence) -> Evidence:
+    """The runs that are not known to have had more ranks, or fewer, than GPUs.
+
+    Raises LookupError where there were others alone.
+    """
+    kept = {level: [run for run in runs if _one_each(run)] for level, runs in evidence.items()}
+    others = [run for runs in evidence.values() for run in runs]
+    if others and not any(kept.values()):
+        ranks, (gpus, _) = others[0].ranks, gpus_and_nodes(others[0]) or (0, 0)
+        raise LookupError(f"no run with one rank on each GPU: it had {ranks} ranks on {gpus}")
+    return {level: runs for level, runs in kept.items() if runs}
+
+
+def _one_each(run: LoaderRun) -> bool:
+    gpus, _ = gpus_and_nodes(run) or (0, 0)
+    return not gpus or run.ranks in (None, gpus)
 
 
 def _nearest(evidence: Evidence) -> list[LoaderRun]:

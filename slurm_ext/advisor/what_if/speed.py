@@ -7,8 +7,8 @@ ceilings.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from math import exp, log2
+from dataclasses import dataclass, replace
+from math import exp, hypot, log2
 from typing import TYPE_CHECKING
 
 from slurm_ext.advisor.evidence.summary import node_cores_of
@@ -17,13 +17,22 @@ from slurm_ext.advisor.what_if.layout import JobLayout
 from slurm_ext.core.advice.advice import Advice
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.gpu_request import is_model
-from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape, ShapeLimits
+from slurm_ext.core.records import (
+    SCRIPT_LEVELS,
+    Interval,
+    Level,
+    LoaderRun,
+    Prediction,
+    Shape,
+    ShapeLimits,
+)
 from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.core.units import MIB
 from slurm_ext.model.scaling.multi_gpu_estimate import gpus_and_nodes, measurement_of
 from slurm_ext.model.throughput.bottleneck import BottleneckSigns, diagnose
 from slurm_ext.model.throughput.estimate import Estimate, estimate
 from slurm_ext.model.throughput.evidence_checks import usable_runs, why_no_estimate
+from slurm_ext.model.throughput.inversion import LogNormal
 from slurm_ext.model.throughput.shape_predictor import core_predictor
 
 if TYPE_CHECKING:
@@ -35,6 +44,7 @@ WIDEST_RATIO = 9.0  # of an interval's ends: wider than a factor of three either
 # nobody has seen. Of the size of model/throughput/spread.py's doubt for each doubling of workers.
 DOUBLING_SD = 0.05
 _OWN = (Level.SCRIPT_ARGS, Level.SCRIPT, Level.USER_NAME)
+_ALIKE = (Level.OWN_KIND, Level.ACCOUNT_KIND, Level.KIND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +70,14 @@ class _Rank:
 class LayoutSpeed:
     """Rates of many layouts; each number of GPUs and each GPU model is estimated once.
 
-    `mem_mib`: what one task of a layout may use, None: not limited by the job.
+    `mem_mib`: what one task of a layout may use, None: not limited by the job. `gpus`: of the job
+    as it is written.
     """
 
     def __init__(
-        self, context: DecisionContext, mem_mib: Callable[[JobLayout], int | None]
+        self, context: DecisionContext, mem_mib: Callable[[JobLayout], int | None], gpus: int
     ) -> None:
-        self._known, self._mem_mib = context, mem_mib
+        self._known, self._mem_mib, self._gpus = context, mem_mib, gpus
         self._node_cores = node_cores_of(context.evidence)
         self._ranks: dict[tuple[int, int, str | None], _Rank | str] = {}
         self._told: dict[JobLayout, LayoutRate | str] = {}
@@ -140,12 +151,14 @@ class LayoutSpeed:
             return why_no_estimate(self._known.evidence)
         sound = {level: usable_runs(runs) for level, runs in evidence.items()}
         placed = [run for run in _nearest(sound) if gpus_and_nodes(run) is not None]
+        if not placed and layout.gpus != self._gpus:
+            return "no run like this one says how many GPUs it had"
         share, doublings = None, 0.0
         if any(gpus_and_nodes(run) != (layout.gpus, layout.nodes) for run in placed):
             joint = _joined(believed, placed, layout, self._known.family)
             if isinstance(joint, str):
                 return joint
-            believed, share = joint.believed, joint.network_share
+            believed, share = _as_unsure(joint.believed, believed), joint.network_share
             counts = [at[0] for at in map(gpus_and_nodes, placed) if at and at[0]]
             doublings = min(abs(log2(layout.gpus / count)) for count in counts)
         predict = core_predictor(believed, factor=self._known.factor)
@@ -182,6 +195,15 @@ def _joined(
         return str(error)
 
 
+def _as_unsure(elsewhere: Estimate, here: Estimate) -> Estimate:
+    """The estimate elsewhere, no surer of the accelerator than runs of other scripts are here."""
+    if here.level in SCRIPT_LEVELS:
+        return elsewhere
+    accel = elsewhere.accel
+    wider = LogNormal(accel.log_mean, hypot(accel.log_sd, here.accel.log_sd))
+    return replace(elsewhere, accel=wider)
+
+
 def of_model(
     evidence: Mapping[Level, Sequence[LoaderRun]], kind: str | None
 ) -> dict[Level, list[LoaderRun]]:
@@ -194,6 +216,6 @@ def of_model(
 
 
 def _nearest(evidence: Mapping[Level, Sequence[LoaderRun]]) -> Sequence[LoaderRun]:
-    """This training's own runs, newest first; where there are none, those of its kind."""
+    """This training's own runs, newest first; where there are none, the nearest of its kind."""
     own = dict.fromkeys(run for level in _OWN for run in evidence.get(level, ()))
-    return list(own) or list(evidence.get(Level.KIND, ()))
+    return list(own) or next((runs for level in _ALIKE if (runs := evidence.get(level))), ())

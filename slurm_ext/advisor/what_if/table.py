@@ -82,7 +82,8 @@ def draft(
     runs = [run for level in near for run in evidence.get(level, ())]
     written = written_layout(job, request, usual_workers(context.evidence), runs)
     recommendation = decide(job, every)
-    speed = LayoutSpeed(context, partial(task_mem_of, job, context.rules, written))
+    mem_mib = partial(task_mem_of, job, context.rules, written)
+    speed = LayoutSpeed(context, mem_mib, written.gpus)
     shapes = ShapeGrid(job, context, written, speed, machines, recommendation.workers_stay)
     advice = _advice(job, every, written)
     marks, left_out = _chosen(shapes, advice, written, axes, known=speed.believed is not None)

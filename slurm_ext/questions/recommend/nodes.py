@@ -6,7 +6,8 @@ time_s, time_low_s, time_high_s, cost, cost_low, cost_high, limit, rests_on, cer
 those that no other one beats in both time and cost; `likeliest` is the shape with the best `chance`
 of meeting a deadline that none is sure to meet. `trial` is the shape to measure next, with its
 `chance` to be in time and cheaper than `cheapest`, and the `saving` to expect of that (a share of
-its cost; null: none is sure to be in time); null: no trial is worth it.
+its cost; null: none is sure to be in time); null: no trial is worth it. `startup_s` is the time
+outside of the training loop: start-up, validation and saving grow with `samples` as in its runs.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slurm_ext.advisor.what_if.node_rates import Evidence, NodeRates
+    from slurm_ext.advisor.what_if.run_length import TrainingWork
     from slurm_ext.core.records import Level
     from slurm_ext.core.settings.document import Settings
     from slurm_ext.history.store.store import History
@@ -41,7 +43,7 @@ def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) 
     chosen: dict[str, Any] = {"v": 1, "job": fields.get("name"), "level": level}
     chosen |= {"samples": samples, "deadline_s": fields.get("deadline_s")}
     chosen |= {"budget": fields.get("budget")}
-    chosen |= {"startup_s": work.outside_s.high if work else 0.0, "missing": []}
+    chosen |= {"startup_s": _startup_s(work, samples), "missing": []}
     chosen |= {"cheapest": None, "fastest": None, "likeliest": None, "trial": None}
     chosen |= {"front": [], "shapes": []}
     chosen["left_out"] = dict(rates.left_out)
@@ -49,6 +51,13 @@ def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) 
         chosen["missing"].append(f"how many samples are left (--samples): {why}")
         return chosen
     return {**chosen, **_choice(chosen, rates), "missing": _missing(rates)}
+
+
+def _startup_s(work: "TrainingWork | None", samples: float | None) -> float:
+    """Seconds outside of the training loop, which longer trainings have more of than its runs."""
+    if work is None:
+        return 0.0
+    return work.outside_s.high * max(1.0, (samples or 0.0) / work.samples)
 
 
 def _choice(fields: Mapping[str, Any], rates: "NodeRates") -> dict[str, Any]:

@@ -97,7 +97,13 @@ def test_a_request_for_one_gpu(fields: dict[str, Any], request_: dict[str, Any])
     [
         ("a100", "NVIDIA A100-SXM4-80GB", True),
         ("A100_SXM4", "NVIDIA A100-SXM4-80GB", True),
+        ("a100_80", "NVIDIA A100 80GB PCIe", True),
+        ("rtx3090", "NVIDIA GeForce RTX 3090", True),
         ("h100", "NVIDIA A100-SXM4-80GB", False),
+        ("a10", "NVIDIA A100-SXM4-80GB", False),
+        ("a10", "NVIDIA A10G", False),
+        ("NVIDIA L4", "NVIDIA L40S", False),
+        ("h200", "NVIDIA GH200 480GB", False),
         ("", "NVIDIA A100", False),
         ("-", "NVIDIA A100", False),
         ("a100", None, False),
@@ -105,7 +111,7 @@ def test_a_request_for_one_gpu(fields: dict[str, Any], request_: dict[str, Any])
     ],
 )
 def test_slurms_name_is_part_of_the_drivers(kind: str, model: str | None, same: bool) -> None:
-    """Letters and digits count, in any case; no name is no part."""
+    """Letters and digits count, in any case, from word to word; no name is no part."""
     assert is_model(kind, model) is same
 
 

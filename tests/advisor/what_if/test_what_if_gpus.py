@@ -194,7 +194,7 @@ def test_what_other_trainings_taught_narrows_other_counts_of_gpus() -> None:
         known = DecisionContext(
             settings=Settings(), evidence={Level.SCRIPT_ARGS: [RUN]}, family=known_family
         )
-        rate_of_two = LayoutSpeed(known, lambda _: None).at(layout)
+        rate_of_two = LayoutSpeed(known, lambda _: None, 1).at(layout)
         assert not isinstance(rate_of_two, str)
         widths.append(rate_of_two.interval.high / rate_of_two.interval.low)
     plain, learned = widths

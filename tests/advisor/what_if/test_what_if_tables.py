@@ -261,7 +261,7 @@ def test_a_run_of_just_its_time_limit_is_not_noted(minutes: int, noted: bool) ->
 
 def test_without_evidence_no_speed_is_known() -> None:
     """No cores are kept busy, and no memory limits the workers."""
-    speed = LayoutSpeed(DecisionContext(settings=Settings()), lambda _: 1)
+    speed = LayoutSpeed(DecisionContext(settings=Settings()), lambda _: 1, 0)
     assert (speed.main_cores(), speed.most_workers(layout()), speed.believed) == (0.0, None, None)
     assert speed.at(layout()) == "I do not know yet: no runs like this one"
 

@@ -31,7 +31,7 @@ def rate(settings: Settings) -> LayoutRate:
         family=scaling_family(settings),
     )
     layout = JobLayout(cpus_per_task=8, num_workers=4, tasks=8, nodes=2, gpus=8, ranks=8)
-    told = LayoutSpeed(known, lambda _: None).at(layout)
+    told = LayoutSpeed(known, lambda _: None, 1).at(layout)
     assert isinstance(told, LayoutRate), told
     return told
 

@@ -1,12 +1,17 @@
 """`dlqueue recommend --nodes` as people start it."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slurm_ext.cli import main
+from slurm_ext.cli.predict.script_file import submission
+from slurm_ext.core.job_keys import keys_of
+from slurm_ext.core.records import Level
 from tests.cli.recommend.test_recommend import asked, ingest, record, site
 
 __all__ = ["site"]  # a fixture
@@ -92,6 +97,36 @@ def test_the_cheapest_and_the_fastest_are_named(
     assert "the table's speed of h100" in by_node["new"]["rests_on"]
     assert by_node["new"]["samples_per_s"] > 1.5 * by_node["one"]["samples_per_s"]
     assert not by_node["new"]["certain"]
+
+
+def test_a_gpu_is_not_known_by_another_whose_name_its_own_begins(
+    site: Path, nodes: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Runs on an A100 say nothing of an A10, which is left out as any GPU that nobody ran on."""
+    nodes.write_text(TABLE.replace("mi300", "a10"))
+    words = ["--name", "train.sh", "--nodes", str(nodes), "--samples", "1e6"]
+    left_out = asked(site, capsys, *words)["left_out"]
+    assert left_out.keys() == {"other"}
+    assert "and a10: give both a speed" in left_out["other"]
+
+
+def test_a_longer_training_validates_and_saves_more(
+    site: Path, nodes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A hundred times the samples take a hundred times as long, not in the training loop alone."""
+    run, script = on_a100(2), tmp_path / "train.sh"
+    script.write_text("#!/bin/bash\npython3 train.py\n")
+    run["times"]["elapsed_s"] = 323.0  # of which 23 in the loop
+    ingest(site, run)
+    key = keys_of(submission(str(script), ()))[Level.SCRIPT_ARGS]
+    with closing(sqlite3.connect(tmp_path / "state" / "history.db")) as conn, conn:
+        conn.execute("UPDATE loader_runs SET key_script_args = ? WHERE outside_s > 299", (key,))
+    words = [str(script), "--nodes", str(nodes)]
+    once = asked(site, capsys, *words)
+    assert once["startup_s"] == pytest.approx(300.0)
+    more = asked(site, capsys, *words, "--samples", str(100 * once["samples"]))
+    assert more["startup_s"] == pytest.approx(100 * 300.0)
+    assert more["fastest"]["time_s"] == pytest.approx(100 * once["fastest"]["time_s"])
 
 
 def test_the_batch_stays_as_it_was_unless_more_is_allowed(
