@@ -28,6 +28,7 @@ class ReplayResult:
     unfinished: Mapping[int, str] = field(default_factory=dict)  # by place: why it never completed
     lost_gpu_s: float = 0.0  # GPU-seconds of work that ended with nodes
     out: Sequence[tuple[float, int]] = ()  # time, idle GPUs whose nodes took no jobs any more
+    notes: Sequence[str] = ()  # without which the figures would mislead
 
     @property
     def completed(self) -> Column:

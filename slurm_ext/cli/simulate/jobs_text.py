@@ -109,13 +109,8 @@ class JobsReplayed:
             yield from self._losses(result)
         yield from self._ranges()
         first, *others = self.results
-        base = first.figures().get("jct_mean_s", 0.0)
         for result in others:
-            mean = result.figures().get("jct_mean_s", 0.0)
-            if mean > 0:
-                gain = base / mean
-                ahead = f"{gain:.2f}x better" if gain >= 1 else f"{1 / gain:.2f}x worse"
-                yield f"{result.policy}: mean JCT {ahead} than {first.policy}"
+            yield from _gain(first, result)
 
     def _losses(self, result: ReplayResult) -> Iterator[str]:
         """Jobs that did not complete, by why, and the work that was lost with them."""
@@ -179,6 +174,17 @@ def _row(result: ReplayResult) -> list[str]:
         f"{figures['utilisation']:.1%}",
         f"{figures['restarts']:,.0f}",
     ]
+
+
+def _gain(first: ReplayResult, result: ReplayResult) -> Iterator[str]:
+    """The mean over that of the first policy, of jobs that complete under both."""
+    both = first.completed & result.completed
+    if not both.any():
+        return
+    base, mean = (float((one.end_s - one.submit_s)[both].mean()) for one in (first, result))
+    ahead = f"{base / mean:.2f}x better" if base >= mean else f"{mean / base:.2f}x worse"
+    some = "" if both.all() else f" over the jobs that complete under both ({both.sum():,})"
+    yield f"{result.policy}: mean JCT {ahead} than {first.policy}{some}"
 
 
 def _distribution(column: Any) -> Points:

@@ -14,6 +14,7 @@ from slurm_ext.cli.simulate.site import Site, site_of
 from slurm_ext.core.errors import InputError, UsageError
 from slurm_ext.simulate.planning.scheduling import Scheduling
 from slurm_ext.simulate.planning.scheduling_conf import not_replayed
+from slurm_ext.simulate.planning.usual_limits import with_known_times
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
 from slurm_ext.simulate.queue.custom_policy import FILE, rules_of
 from slurm_ext.simulate.queue.engine import DEPTH, replay
@@ -45,6 +46,9 @@ def replayed(args: argparse.Namespace, progress: "Progress") -> JobsReplayed:
     look = scheduling_of(args, rules, planned=planned)
     trace = site.within(_trace(args, progress, more=FILE in policies), cluster)
     trace = fitted(trace, cluster, leave_out=bool(args.leave_out_larger))
+    if any(rule.backfill for rule in rules):
+        trace = with_known_times(trace)
+    notes = tuple(site.notes(args, trace))
 
     def once(rule: "Rule", seed: int) -> ReplayResult:
         return _replay(args, look(rule), trace, cluster, rule, site, seed, progress)
@@ -66,7 +70,7 @@ def replayed(args: argparse.Namespace, progress: "Progress") -> JobsReplayed:
         other_seeds=others,
         left_out=(*priorities.left_out, *not_replayed(args.slurm_conf)) if priorities else (),
         jobs=trace.job,
-        notes=tuple(site.notes(args)),
+        notes=(*notes, *(note for result in results for note in result.notes)),
     )
 
 

@@ -5,16 +5,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 
+import numpy as np
+
 from slurm_ext.cli.simulate.command import check
 from slurm_ext.cli.simulate.site_limits import limits_of, not_enforced
 from slurm_ext.core.errors import UsageError
 from slurm_ext.simulate.limits.limited_trace import LimitedTrace
 from slurm_ext.simulate.limits.site_limits import Limits, with_usual
 from slurm_ext.simulate.outages.failures import Failures
-from slurm_ext.simulate.outages.node_counts import check_counts, read_node_counts
+from slurm_ext.simulate.outages.node_counts import check_counts, outside, read_node_counts
 from slurm_ext.simulate.outages.outages import Outages
 from slurm_ext.simulate.planning.ignored_conf import ignored
 from slurm_ext.simulate.planning.preemption_conf import BY_QOS, PreemptionConf, read_preemption
+from slurm_ext.simulate.planning.usual_limits import with_usual_limits
 from slurm_ext.simulate.queue.cluster import Cluster, within_partitions
 from slurm_ext.simulate.queue.rooms import partitions_of
 from slurm_ext.simulate.trace.columns import Trace
@@ -36,11 +39,16 @@ class Site:
     saves_s: float = inf  # how often jobs save their work
 
     def within(self, trace: Trace, cluster: Cluster) -> Trace:
-        """The trace without the jobs that a limit never lets start. Raises InputError."""
+        """The trace without the jobs that a limit never lets start. Raises InputError.
+
+        Jobs without a time limit have then the one that the site gives them.
+        """
         trace = within_partitions(trace, cluster)
-        if self.limits is None:
-            return trace
-        return LimitedTrace(with_usual(trace, self.limits), self.limits).within()
+        most_s = np.full(len(trace), inf)
+        if self.limits is not None:
+            trace = LimitedTrace(with_usual(trace, self.limits), self.limits).within()
+            most_s = LimitedTrace(trace, self.limits).most_s
+        return with_usual_limits(trace, cluster.layout, most_s)
 
     @property
     def priorities(self) -> Mapping[str, float] | None:
@@ -48,8 +56,10 @@ class Site:
         table = self.limits.table if self.limits else None
         return None if table is None else table.priorities()
 
-    def notes(self, args: argparse.Namespace) -> Iterator[str]:
-        """Remarks without which the figures would mislead."""
+    def notes(self, args: argparse.Namespace, trace: Trace) -> Iterator[str]:
+        """Remarks without which the figures would mislead. Raises InputError."""
+        if self.outages is not None and self.outages.counts:
+            yield from outside(self.outages.counts, trace, args.node_counts)
         if args.slurm_conf is not None and (names := ignored(args.slurm_conf)):
             yield f"of {args.slurm_conf.name} not replayed: {'; '.join(names)}"
         if self.limits is not None:

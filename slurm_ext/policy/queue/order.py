@@ -89,7 +89,8 @@ ORDERS: Mapping[str, Rule] = {
     "tiresias": Rule(name="tiresias", keys=lambda jobs: jobs.submit_s, preempting=LEAST_SERVICE),
 }
 ADDED = ("backfill", "ageing")
-USUAL = "fifo,fifo+backfill,fewest+backfill,shortest+backfill,tiresias"
+# The others are compared with the first one: no Slurm is without backfill.
+USUAL = "fifo+backfill,fifo,fewest+backfill,shortest+backfill,tiresias"
 
 
 def rule_of(text: str, orders: Mapping[str, Rule] = ORDERS) -> Rule:

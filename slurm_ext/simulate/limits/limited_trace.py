@@ -42,6 +42,12 @@ class LimitedTrace:
             limit_s=limit_s,
         )
 
+    @property
+    def most_s(self) -> Column:
+        """The longest time limit with which each job may start; inf: any."""
+        most_s: Column = np.array([claim.most_s for claim in self._claims])[self._of]
+        return most_s
+
     def within(self) -> Trace:
         """The trace without jobs that never start; these are counted, and the first named."""
         excluded = defaultdict[str, list[int]](list)

@@ -16,6 +16,7 @@ from pathlib import Path
 from slurm_ext.core.errors import InputError, unreadable
 from slurm_ext.simulate.outages.node_change import Closing
 from slurm_ext.simulate.planning.levels import members, set_of
+from slurm_ext.simulate.trace.columns import Trace
 from slurm_ext.simulate.trace.row import count
 from slurm_ext.simulate.trace.times import Clock
 
@@ -70,6 +71,24 @@ def check_counts(counts: Sequence[NodeCount], partitions: Mapping[str, int], pat
         if row.nodes > nodes.bit_count():
             why = f"nodes is {row.nodes}: {row.partition or 'the cluster'} has {nodes.bit_count()}"
             raise InputError(str(path), why, line=row.line)
+
+
+def outside(counts: Sequence[NodeCount], trace: Trace, path: Path) -> Iterator[str]:
+    """A note of lines that are not of the trace's time. Raises InputError where none is.
+
+    One line a partition before that time says enough: it is true of all of it.
+    """
+    first_s = trace.first_s
+    last_s = first_s + float((trace.submit_s + trace.duration_s).max())  # if no job waits
+    before = sum(row.when_s < first_s for row in counts)
+    after = sum(row.when_s > last_s for row in counts)
+    changes = len({row.partition for row in counts}) < len(counts)
+    if after == len(counts) or (before == len(counts) and changes):
+        lines = f"its own are {counts[0].when_s:.0f} to {counts[-1].when_s:.0f}"
+        why = f"no line is within the trace's time, {first_s:.0f} to {last_s:.0f} s; {lines}"
+        raise InputError(str(path), f"{why} (dates as Unix time): times as in {trace.source}")
+    if before or after:
+        yield f"lines of {path.name} before the trace's time: {before}, after it: {after}"
 
 
 def closings(

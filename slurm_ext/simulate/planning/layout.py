@@ -15,6 +15,7 @@ class PartitionNodes:
 
     nodes: int
     most_s: float = inf
+    usual_s: float = inf  # of a job that asks for no time limit
     most_nodes: float = inf
     qos: str = ""  # whose limits its jobs have, too
 
@@ -28,6 +29,10 @@ class Layout:
     partitions: Mapping[str, PartitionNodes]
     usual: str  # partition of jobs that name none
     enforces: bool = False  # EnforcePartLimits: sbatch refuses what is above a partition's limits
+
+    def allowed(self, partition: str) -> PartitionNodes:
+        """The partition of a job; one without nodes where there is none of that name."""
+        return self.partitions.get(partition or self.usual, PartitionNodes(nodes=0))
 
     def room(self, gpus: int, partition: str, gpu_type: str, limit_s: float) -> Room | None:
         """The room of a job; None: it can never run. `limit_s`: NaN where it has none."""
@@ -43,7 +48,7 @@ class Layout:
     def above(self, gpus: int, partition: str, gpu_type: str, limit_s: float) -> str:
         """Which limit of its partition a job is above; empty: it is above none."""
         name = partition or self.usual
-        allowed = self.partitions.get(name, PartitionNodes(nodes=0))
+        allowed = self.allowed(name)
         shape = self._shape(gpus, allowed.nodes & self._of_type(gpu_type))
         if limit_s > allowed.most_s:
             return f"MaxTime={allowed.most_s / 60:g} minutes of partition {name}"

@@ -2,7 +2,7 @@
 
 GPUs are those of Gres; with `cpus`, a node's CPUs count instead (CPUs, or sockets x cores x
 threads). Nodes without any are left out. Of a partition are read Nodes, Default, MaxTime, MaxNodes,
-QOS and State (one that is DOWN or INACTIVE starts nothing).
+DefaultTime, QOS and State (one that is DOWN or INACTIVE starts nothing).
 """
 
 from collections.abc import Iterator, Mapping
@@ -69,13 +69,23 @@ def _partition(pairs: Pairs, numbers: Mapping[str, int], path: Path) -> Partitio
         )
     )
     most_nodes = pairs.get("maxnodes", "").lower() in UNLIMITED
-    most_time = pairs.get("maxtime", "").lower() in UNLIMITED
+    most_s = _time(pairs, "maxtime", inf, path)
+    usual_s = _time(pairs, "defaulttime", most_s, path)
     return PartitionNodes(
         nodes=nodes,
-        most_s=inf if most_time else seconds(pairs, "maxtime", inf, path),
+        most_s=most_s,
+        usual_s=min(usual_s, most_s),
         most_nodes=inf if most_nodes else number(pairs, "maxnodes", inf, path),
         qos=pairs.get("qos", ""),
     )
+
+
+def _time(pairs: Pairs, key: str, usual: float, path: Path) -> float:
+    """Seconds of a time limit; `usual` where none is said."""
+    text = pairs.get(key, "").lower()
+    if text in UNLIMITED:
+        return inf if text else usual
+    return seconds(pairs, key, usual, path)
 
 
 def _gpus(pairs: Pairs) -> Kind:

@@ -1,7 +1,8 @@
 """A queue policy of one's own: a function or a class in a Python file, replayed beside ours.
 
 `mine.py:patient+backfill` is the function `patient(jobs)` of mine.py, a pure one: from columns
-(all of the trace: waiting_jobs.py) to one number a job, lowest first. A `Rule` in
+(waiting_jobs.py) to one number a job, lowest first. It is asked about the whole trace at once, so
+that a key has to come from its own job alone: engine.py notes where it does not. A `Rule` in
 its place says more: `estimated=True` for predicted run times, `oracle=True` for true ones. A class
 remembers: stateful.py says what it has; each replay makes an object of it, without arguments.
 """

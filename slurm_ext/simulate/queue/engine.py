@@ -6,6 +6,7 @@ trace, although they could not have started here yet.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -37,6 +38,10 @@ from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Column, Trace
 
 DEPTH = 500  # waiting jobs that backfill looks at: bf_max_job_test's default, slurm.conf(5)
+LOOKS_BESIDE = (
+    "{} gives a job another key when other jobs stand beside it: a function is asked about the"
+    " whole trace, jobs to come included; a class is not"
+)
 
 
 def replay(
@@ -100,10 +105,11 @@ def replay(
     portraits = Portraits(trace, order, jobs)
     stateful = _stateful(rule, portraits, cluster)
     waiting = WaitingOrder(rule, jobs, work, portraits, stateful)
+    notes = (LOOKS_BESIDE.format(rule.name),) if waiting.looks_beside() else ()
     Run(work, pool_of, waiting, predictor, stateful, budgets, outages, gives).all(progress)
     numbers = np.empty(len(trace), dtype=np.int64)
     numbers[order] = np.arange(len(trace))
-    return result_of(trace, cluster, rule.name, work, numbers)
+    return replace(result_of(trace, cluster, rule.name, work, numbers), notes=notes)
 
 
 def _stateful(rule: Rule, portraits: Portraits, cluster: Cluster) -> Stateful | None:

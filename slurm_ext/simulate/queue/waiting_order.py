@@ -62,6 +62,16 @@ class WaitingOrder:
         self._leads: dict[AnyPool, float] = {}
         self._arrived: dict[AnyPool, deque[int]] = {}
 
+    def looks_beside(self) -> bool:
+        """True if a function gives a job another key without the jobs that come later.
+
+        To be asked before the replay: the first keys are of the whole trace.
+        """
+        earlier = range(len(self.submit_s) // 2)
+        if not (self._rule.wide and earlier):
+            return False
+        return self._computed(earlier, 0.0, 0.0) != self._ranks[: len(earlier)]
+
     def predict(self, jobs: Sequence[int], seconds: Sequence[float]) -> None:
         """Take predictions of jobs; those that wait already keep their place until `move`."""
         self._predicted = True

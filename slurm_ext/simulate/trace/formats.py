@@ -73,6 +73,8 @@ ENDS = {*_WHOSE, *_WANTED, *_TIMES, *_OUTCOME}
 """Columns of a table that are read apart, and those that only a job's end tells."""
 _SACCT_WHOSE = ("JobName", "Group", "UID", "GID", "WCKey", "Comment", "WorkDir", "SubmitLine")
 _SACCT_REQUEST = ("ReqCPUS", "ReqMem", "ReqNodes", "ReqTRES", "Constraints", "Reservation")
+CHANGE = " (a clock change? --timezone ZONE, or export with SLURM_TIME_FORMAT=%s)"
+CANCELLED = "5"  # SWF's status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +119,13 @@ def sacct(fields: Fields, clock: Clock) -> TraceRow | str:
         return NEVER_RAN
     if fields["End"] in ("Unknown", "None", ""):
         return STILL_RUNS
-    submit_s, start_s, end_s = (clock.seconds(fields[name]) for name in ("Submit", "Start", "End"))
+    submit_s = clock.seconds(fields["Submit"])
+    start_s = clock.seconds(fields["Start"], not_before=submit_s)
+    end_s = clock.seconds(fields["End"], not_before=start_s)
     if start_s < submit_s:
-        raise ValueError(f"Start {fields['Start']} is before Submit {fields['Submit']}")
+        raise ValueError(f"Start {fields['Start']} is before Submit {fields['Submit']}{CHANGE}")
     if end_s < start_s:
-        raise ValueError(f"End {fields['End']} is before Start {fields['Start']}")
+        raise ValueError(f"End {fields['End']} is before Start {fields['Start']}{CHANGE}")
     return TraceRow(
         job=fields["JobID"],
         submit_s=min(_waits_since(submit_s, fields.get("Eligible"), clock), start_s),
@@ -140,9 +144,10 @@ def sacct(fields: Fields, clock: Clock) -> TraceRow | str:
 def swf(fields: Fields, clock: Clock) -> TraceRow | str:
     """A line of the Standard Workload Format; processors count as GPUs do. -1: not known."""
     run_s = number(fields["run"], "run time (field 4)")
-    if run_s == -1:
+    held = number(fields["procs"], "processors")
+    if run_s == -1 or (run_s == 0 and (fields["status"] == CANCELLED or held <= 0)):
         return NEVER_RAN
-    procs = fields["procs"] if number(fields["procs"], "processors") > 0 else fields["req_procs"]
+    procs = fields["procs"] if held > 0 else fields["req_procs"]
     return TraceRow(
         job=fields["job"],
         submit_s=clock.seconds(fields["submit"]),

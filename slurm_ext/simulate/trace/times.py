@@ -1,6 +1,7 @@
 """Times of traces as seconds: numbers as they are, dates by their zone or the default one."""
 
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from math import inf
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from slurm_ext.core.errors import UsageError
@@ -23,12 +24,15 @@ class Clock:
         self._zone = zone
         self._kind: str | None = None
 
-    def seconds(self, text: str) -> float:
-        """Seconds since the epoch, or since whatever the file counts from. Raises ValueError."""
+    def seconds(self, text: str, *, not_before: float = -inf) -> float:
+        """Seconds since the epoch, or since whatever the file counts from. Raises ValueError.
+
+        `not_before`: decides which one is meant of the hours that a clock repeats.
+        """
         try:
             value, kind = number(text), "seconds"
         except ValueError:
-            value, kind = self._dated(text)
+            value, kind = self._dated(text, not_before)
         if not abs(value) <= MOST:
             raise ValueError(f"{text[:40]!r} is no time in seconds (or is it in milliseconds?)")
         if self._kind not in (None, kind):
@@ -36,15 +40,17 @@ class Clock:
         self._kind = kind
         return value
 
-    def _dated(self, text: str) -> tuple[float, str]:
+    def _dated(self, text: str, not_before: float) -> tuple[float, str]:
         try:
             moment = datetime.fromisoformat(text.strip())
         except ValueError:
             expected = "seconds or 2026-01-31T08:00:00, with +01:00 or not"
             raise ValueError(f"{text[:40]!r} is no time: expected {expected}") from None
+        kind = "dates with a zone" if moment.tzinfo else "dates without a zone"
         dated = moment if moment.tzinfo else moment.replace(tzinfo=self._zone)
         try:
-            kind = "dates with a zone" if moment.tzinfo else "dates without a zone"
+            if moment.tzinfo is None and dated.timestamp() < not_before:
+                dated = dated.replace(fold=1)
             return dated.timestamp(), kind
         except OverflowError:  # the first or the last hours of all years, in a zone
             raise ValueError(f"{text[:40]!r} is no time that can be counted") from None

@@ -9,6 +9,7 @@ import pytest
 from slurm_ext.cli import main
 
 TRACE = "job,submit_s,duration_s,gpus\n1,0,100,6\n2,1,50,4\n3,2,20,2\n4,3,0,1\n"
+UNLIMITED = "without a time limit: backfill knows how long they run"
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def test_policies_side_by_side_as_json(trace: str, capsys: pytest.CaptureFixture
     strict, filled = said["policies"]
     assert (strict["policy"], filled["policy"]) == ("fifo", "fifo+backfill")
     assert filled["queue_mean_s"] < strict["queue_mean_s"]
-    assert said["repairs"] == {"ran for 0 s: replayed as 1 s": 1}
+    assert said["repairs"] == {"ran for 0 s: replayed as 1 s": 1, UNLIMITED: 4}
     assert said["gpus"] == 8
 
 
@@ -37,7 +38,23 @@ def test_a_table_for_people(trace: str, capsys: pytest.CaptureFixture[str]) -> N
     said = capsys.readouterr().out
     assert "tiresias" in said
     assert "1 job: ran for 0 s: replayed as 1 s" in said
-    assert "better than fifo" in said
+    gains = [line for line in said.splitlines() if "mean JCT " in line and " than " in line]
+    assert len(gains) == 4
+    assert all(line.endswith(" than fifo+backfill") for line in gains)
+
+
+def test_backfill_that_knows_run_times_is_told(
+    tmp_path: Path, trace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Jobs without a time limit are counted where a policy backfills, and nowhere else."""
+    words = ["--nodes", "1", "--policy"]
+    assert main(["simulate", trace, *words, "fewest+backfill"]) == 0
+    assert f"4 jobs: {UNLIMITED}" in capsys.readouterr().out
+    limited = tmp_path / "limited.csv"
+    limited.write_text("job,submit_s,duration_s,gpus,limit_s\n1,0,100,6,200\n2,1,50,4,60\n")
+    for path, policy in ((trace, "fifo"), (str(limited), "fifo+backfill")):
+        assert main(["simulate", path, *words, policy]) == 0
+        assert UNLIMITED not in capsys.readouterr().out
 
 
 def test_seeds_give_a_range(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

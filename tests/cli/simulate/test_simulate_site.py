@@ -126,6 +126,65 @@ def test_node_counts_have_the_traces_time(folder: Path) -> None:
     assert [found[job]["start_s"] for job in "123"] == ["0.000", "0.000", "50.000"]
 
 
+DATED = """job,submit_s,duration_s,gpus
+1,2026-01-01T00:00:00,100,8
+2,2026-01-01T00:00:10,100,8
+"""
+
+
+@pytest.mark.parametrize(
+    ("trace", "counts", "ranges"),
+    [
+        (DATED, ("0", "300"), "1767225600 to 1767225710 s; its own are 0 to 300 (dates as Unix"),
+        (TRACE, ("2026-01-01", "2026-01-02"), "1000 to 1100 s; its own are 1767225600 to"),
+        (TRACE, ("5000",), "1000 to 1100 s; its own are 5000 to 5000"),
+    ],
+)
+def test_node_counts_of_another_time_are_refused(
+    folder: Path,
+    trace: str,
+    counts: tuple[str, ...],
+    ranges: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Lines that all came before the trace, or all after it, would change nothing."""
+    (folder / "t.csv").write_text(trace)
+    lines = "".join(f"{when},,1\n" for when in counts)
+    (folder / "counts.csv").write_text(f"time,partition,nodes\n{lines}")
+    words = ["--nodes", "2", "--policy", "fifo", "--node-counts", "counts.csv"]
+    assert main(["simulate", "t.csv", *words]) == 1
+    said = capsys.readouterr().err.replace("\n", " ")
+    assert f"no line is within the trace's time, {ranges}" in said
+    assert "times as in t.csv" in said
+
+
+def test_dates_and_unix_time_are_one_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A trace in seconds since 1970 has counts by date; lines beside its time are told."""
+    (folder / "t.csv").write_text(
+        "job,submit_s,duration_s,gpus\n1,1767225600,100,8\n2,1767225610,100,8\n"
+    )
+    (folder / "counts.csv").write_text(
+        "time,partition,nodes\n2025-12-31,,2\n2026-01-01,,1\n2026-01-01T00:00:40,,2\n2027-01-01,,1\n"
+    )
+    words = ["--nodes", "2", "--policy", "fifo", "--node-counts", "counts.csv"]
+    assert main(["simulate", "t.csv", *words, "--jobs", "jobs.csv"]) == 0
+    assert rows(folder / "jobs.csv")["2"]["start_s"] == "40.000"
+    said = capsys.readouterr().out
+    assert "lines of counts.csv before the trace's time: 1, after it: 1" in said
+
+
+def test_limits_of_qos_are_given_to_jobs_that_ask_for_none(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """MaxWall is what Slurm plans with; such a job is not above it, and is told."""
+    (folder / "t.csv").write_text(TRACE.replace("short,120,bert", "short,,bert"))
+    words = ["--nodes", "1", "--policy", "fifo+backfill", "--qos", "qos.txt"]
+    assert simulated(capsys, *words)["repairs"] == {
+        "refused: MaxWall=2 minutes of QOS short (job 4)": 1,
+        "without a time limit: replayed with the one that the site gives": 1,
+    }
+
+
 def test_a_policy_sees_every_column(folder: Path) -> None:
     """What a table has beside the known columns, but for what only an end tells."""
     lines = [

@@ -14,7 +14,12 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.outages.failures import Failures
 from slurm_ext.simulate.outages.node_change import Closing, NodeChange, NodeEvent, node_changes
-from slurm_ext.simulate.outages.node_counts import NodeCount, check_counts, read_node_counts
+from slurm_ext.simulate.outages.node_counts import (
+    NodeCount,
+    check_counts,
+    outside,
+    read_node_counts,
+)
 from slurm_ext.simulate.outages.outages import Outages
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.queue.engine import replay
@@ -228,3 +233,28 @@ def test_a_wrong_file_is_told(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(InputError) as error:
         check_counts(read_node_counts(path, UTC), {"": 0b11}, path)
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "notes"),
+    [
+        ([(-5.0, "a")], ["lines of c.csv before the trace's time: 1, after it: 0"]),
+        ([(-5.0, "a"), (-3.0, "b")], ["lines of c.csv before the trace's time: 2, after it: 0"]),
+        ([(-5.0, "a"), (500.0, "a")], ["lines of c.csv before the trace's time: 1, after it: 1"]),
+        ([(0.0, "a"), (0.0, "b")], []),
+        ([(0.0, "a"), (500.0, "a")], ["lines of c.csv before the trace's time: 0, after it: 1"]),
+        ([(-5.0, "a"), (-3.0, "a")], None),
+        ([(500.0, "a")], None),
+    ],
+)
+def test_lines_beside_the_traces_time_are_told(
+    lines: list[tuple[float, str]], notes: list[str] | None
+) -> None:
+    """Those that are true of all of it may come before; changes that never show are refused."""
+    counts = [NodeCount(line=2, when_s=at, partition=name, nodes=1) for at, name in lines]
+    trace = trace_of([(0.0, 10.0, 1), (20.0, 10.0, 1)])
+    if notes is not None:
+        assert list(outside(counts, trace, Path("c.csv"))) == notes
+        return
+    with pytest.raises(InputError, match="no line is within the trace's time, 0 to 30 s"):
+        list(outside(counts, trace, Path("c.csv")))

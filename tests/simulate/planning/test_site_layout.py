@@ -38,9 +38,9 @@ def test_nodes_and_partitions_are_read(conf: Path) -> None:
         sizes=[4, 4, 8],
         types=["a100", "a100", "v100"],
         partitions={
-            "big": PartitionNodes(nodes=0b111, most_s=86400, most_nodes=1),
+            "big": PartitionNodes(nodes=0b111, most_s=86400, usual_s=86400, most_nodes=1),
             "a": PartitionNodes(nodes=0b011),
-            "old": PartitionNodes(nodes=0, most_s=86400),
+            "old": PartitionNodes(nodes=0, most_s=86400, usual_s=86400),
         },
         usual="a",
     )
@@ -73,6 +73,7 @@ def test_the_room_of_a_job(conf: Path, job: tuple[int, str, str, float], room: o
         ("NodeName=n[1 Gres=gpu:1", "is no list of hosts"),
         ("NodeName=n Gres=gpu:1\nPartitionName=p MaxNodes=all", "maxnodes is 'all'"),
         ("NodeName=n Gres=gpu:1\nPartitionName=p MaxTime=long", "maxtime is 'long'"),
+        ("NodeName=n Gres=gpu:1\nPartitionName=p DefaultTime=soon", "defaulttime is 'soon'"),
     ],
 )
 def test_a_wrong_layout_is_told(tmp_path: Path, lines: str, told: str) -> None:

@@ -184,3 +184,21 @@ def test_a_function_sees_all_columns(folder: Path) -> None:
         "fifo": 200,
         "sees:bob_first": 100,
     }
+
+
+@pytest.mark.parametrize("name", ["quiet_users", "patient"])
+def test_a_function_that_looks_at_other_jobs_is_told(
+    folder: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its keys would know of jobs that nobody has submitted yet; a job's own columns are fine."""
+    (folder / "looks.py").write_text(
+        "import numpy as np\n"
+        "def quiet_users(jobs):\n"
+        "    _, at, n = np.unique(jobs.user, return_inverse=True, return_counts=True)\n"
+        "    return n[at]\n"
+        "def patient(jobs):\n"
+        "    return jobs.submit_s + 86400 * np.minimum(jobs.gpus / 64, 1)\n"
+    )
+    assert main(["simulate", "users.csv", "--nodes", "1", "--policy", f"looks.py:{name}"]) == 0
+    said = f"looks:{name} gives a job another key when other jobs stand beside it"
+    assert (said in capsys.readouterr().out) == (name == "quiet_users")

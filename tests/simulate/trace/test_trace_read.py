@@ -134,6 +134,23 @@ def test_swf_counts_processors(tmp_path: Path) -> None:
     assert dict(trace.repairs) == {"left out: never started": 1}
 
 
+def test_swf_jobs_that_never_ran_are_left_out(tmp_path: Path) -> None:
+    """Of a job cancelled while it waited, what it asked for is not replayed; one that ran is."""
+    trace = written(
+        tmp_path,
+        "1 5 0 0 4 -1 -1 4 600 -1 1 3 1 1 2 -1 -1 -1\n"
+        "2 7 500 0 0 -1 -1 512 600 -1 5 3 1 1 2 -1 -1 -1\n"
+        "3 9 500 0 512 -1 -1 512 600 -1 5 3 1 1 2 -1 -1 -1\n"
+        "4 9 5 7 512 -1 -1 512 600 -1 5 3 1 1 2 -1 -1 -1\n",
+    )
+    assert trace.job == ("1", "4")
+    assert trace.duration_s.tolist() == [1, 7]
+    assert dict(trace.repairs) == {
+        "left out: never started": 2,
+        "ran for 0 s: replayed as 1 s": 1,
+    }
+
+
 def test_alibaba_pods(tmp_path: Path) -> None:
     """A pod runs from when it was scheduled; a part of a GPU becomes a whole one, and is told."""
     trace = written(
@@ -156,6 +173,22 @@ def test_a_zone_is_applied_where_dates_name_none(tmp_path: Path) -> None:
     assert read(path, zone=zone_of("Europe/Berlin")).submit_s[1] == 3600
     with pytest.raises(UsageError, match="Europe/Berlin"):
         zone_of("Middle/Earth")
+
+
+def test_the_hour_that_a_clock_repeats_is_told_by_what_came_before(tmp_path: Path) -> None:
+    """A job that ends after the change, or starts after it, lasts as long as it did."""
+    path, day = tmp_path / "trace", "2025-10-26T0"
+    path.write_text(
+        "JobID|Submit|Start|End|AllocTRES\n"
+        f"1|{day}2:50:00|{day}2:55:00|{day}2:10:00|gres/gpu=1\n"
+        f"2|{day}2:50:00|{day}2:10:00|{day}2:30:00|gres/gpu=1\n"
+        f"3|{day}2:10:00|{day}2:30:00|{day}3:00:00|gres/gpu=1\n"
+    )
+    trace = read(path, zone=zone_of("Europe/Berlin"))
+    lasted = dict(zip(trace.job, trace.duration_s.tolist(), strict=True))
+    assert lasted == {"1": 900, "2": 1200, "3": 5400}
+    with pytest.raises(InputError, match=r":2: End .* is before Start .*SLURM_TIME_FORMAT=%s"):
+        read(path)
 
 
 def test_cpus_can_be_what_jobs_hold(tmp_path: Path) -> None:
