@@ -287,6 +287,17 @@ def _create_outcomes_of_worlds(db: "Database") -> None:
     )
 
 
+def parts_of_nodes(db: "Database") -> None:
+    """Let CPUs and memory of a job on several nodes be those on each one, as fields.py has them.
+
+    Nodes wrote those of the whole job; who had more of them than others is not known any more.
+    """
+    db.execute(
+        "UPDATE runs SET cpus = max(1, cpus / num_nodes), mem_bytes = mem_bytes / num_nodes"
+        " WHERE source IN ('epilog', 'node') AND num_nodes > 1"
+    )
+
+
 TABLES = (
     "runs",
     "loader_runs",
@@ -327,6 +338,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     bucket_runs,
     lighter_checks,
     two_worlds,
+    parts_of_nodes,
 )
 
 

@@ -14,6 +14,7 @@ COLUMNS = (
     "id",
     "cluster",
     "job_id",
+    "node",
     "restart",
     "user",
     "job_name",

@@ -109,6 +109,18 @@ _WAITED_CORES = (
     " * coalesce(l.samples_per_s * coalesce(l.ranks, 1) / max(1, coalesce(l.nodes, 1)), 0)"
 )
 
+# Records of a run's job, one of each of its nodes.
+_OF_ITS_JOB = """FROM runs e WHERE r.num_nodes > 1 AND e.job_id = r.job_id AND e.cluster = r.cluster
+    AND e.restart = r.restart AND e.start_s <= r.end_s AND e.end_s >= r.start_s"""
+
+# A job waits once, although the record of each node may tell of it.
+_FIRST = f"""NOT EXISTS (SELECT 1 {_OF_ITS_JOB}
+    AND (e.submit_s IS NULL, e.id) < (r.submit_s IS NULL, r.id))"""
+
+# Memory on a node, which the first node alone asks Slurm for.
+_MEM = f"""coalesce(r.mem_bytes,
+    (SELECT e.mem_bytes {_OF_ITS_JOB} AND e.mem_bytes IS NOT NULL LIMIT 1))"""
+
 # How many others were on a run's GPUs, and on its node, on average over its time.
 _CREATE_MET = "CREATE TEMP TABLE met (run INTEGER PRIMARY KEY, gpu_s REAL, node_s REAL)"
 _MET = """
@@ -121,16 +133,17 @@ CREATE TEMP TABLE {NAME} AS
 SELECT r.id, r.job_id, r.cluster, r.node, r.user, r.account, r.partition, r.job_name,
     r.state, r.source, r.decision, r.cpus, coalesce(r.gpus, 0) AS gpus,
     iif(r.gpus > 0, coalesce(l.gpu_model, r.node_gpu_model), NULL) AS gpu_model,
-    r.elapsed_s, r.start_s, r.end_s, r.start_s - r.submit_s AS waited_s,
+    r.elapsed_s, r.start_s, r.end_s, {_FIRST} AS first_of_job,
+    iif({_FIRST}, r.start_s - r.submit_s, NULL) AS waited_s,
     coalesce(r.gpus, 0) * {_HOURS} AS gpu_hours, r.cpus * {_HOURS} AS core_hours,
-    r.mem_bytes / 1073741824.0 * {_HOURS} AS gib_hours,
+    {_MEM} / 1073741824.0 * {_HOURS} AS gib_hours,
     l.samples_per_s, coalesce(l.emulated, 0) AS emulated,
     iif(r.gpus > 0 AND l.samples_per_s > 0 AND l.accel_samples_per_s > 0,
         {_lost("l.samples_per_s / l.accel_samples_per_s")}, NULL) AS starved,
     iif(r.gpus > 0, {_lost("k.gpu_util")}, NULL) AS gpu_idle,
     {_lost(f"(k.cpu_s / nullif(r.elapsed_s, 0) + {_WAITED_CORES}) / nullif(r.cpus, 0)")}
         AS core_idle,
-    {_lost("k.mem_peak / nullif(r.mem_bytes, 0)")} AS mem_unused,
+    {_lost(f"k.mem_peak / nullif({_MEM}, 0)")} AS mem_unused,
     coalesce(m.gpu_s / nullif(r.elapsed_s, 0), 0) AS gpu_company,
     coalesce(m.node_s / nullif(r.elapsed_s, 0), 0) AS node_company,
     r.gpu_energy_j / (1 + coalesce(m.gpu_s / nullif(r.elapsed_s, 0), 0)) AS gpu_energy_j,

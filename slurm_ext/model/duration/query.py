@@ -11,6 +11,7 @@ from typing import Any
 from slurm_ext.model.duration.state import FeaturePlan, JobFeatures
 
 NUMBERS = ("cpus", "num_nodes", "gpus", "mem_bytes", "time_limit_s")
+OF_NODE = ("cpus", "mem_bytes")  # in a record; of a submission they are the whole job's
 SITE = FeaturePlan(
     levels=(
         ("user", "job_name", "gpus"),
@@ -58,7 +59,12 @@ def query_of_run(run: Mapping[str, Any]) -> DurationQuery | None:
     submit_s = run.get("submit_s")
     if submit_s is None or not isfinite(submit_s):
         return None
-    facts = {name: run.get(name) for name in (*TEXTS, *NUMBERS)}
+    facts: dict[str, Any] = {name: run.get(name) for name in (*TEXTS, *NUMBERS)}
+    # Accounting that names no nodes has one record of the whole job.
+    nodes = 1 if run.get("node") == "" else run.get("num_nodes") or 1
+    for name in OF_NODE:
+        if facts[name] is not None:
+            facts[name] *= nodes
     return DurationQuery(submit_s=float(submit_s), **facts)
 
 

@@ -99,8 +99,10 @@ def identity(env: Mapping[str, str], cluster: str, restart: int) -> dict[str, ob
 
 def allocation(env: Mapping[str, str]) -> dict[str, object]:
     """The record's `allocation` from slurmd's environment; squeue fills the rest in."""
+    from slurm_ext.node.common.cpus_here import cpus_here
+
     return {
-        "cpus": _cpus(env.get("SLURM_JOB_CPUS_PER_NODE", "")),
+        "cpus": cpus_here(env),
         "cpus_per_task": None,
         "num_tasks": number(env, "SLURM_JOB_NTASKS"),
         "num_nodes": number(env, "SLURM_JOB_NUM_NODES"),
@@ -114,18 +116,6 @@ def gpus(env: Mapping[str, str]) -> list[str]:
     """The job's GPUs on this node, by index or UUID."""
     listed = text(env, "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES") or ""
     return [gpu for gpu in listed.split(",") if gpu and gpu != "NoDevFiles"]
-
-
-def _cpus(listed: str) -> int | None:
-    """All CPUs of a list such as `4(x2),2`; None if it is anything else."""
-    total = 0
-    for item in listed.split(","):
-        count, _, times = item.partition("(x")
-        times = times.rstrip(")") or "1"
-        if not (count.isdecimal() and times.isdecimal() and len(count + times) < 12):
-            return None
-        total += int(count) * int(times)
-    return total
 
 
 def is_head_node(env: Mapping[str, str]) -> bool:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 CLEAR_S = 0.2  # for the run folder: housekeeping removes what is left
 _FILLED_IN = ("job_name", "array_job_id", "array_task_id")
-_ALLOCATED = ("cpus", "num_nodes", "num_tasks", "cpus_per_task", "mem_bytes", "time_limit_s")
+_ALLOCATED = ("num_nodes", "num_tasks", "cpus_per_task", "time_limit_s")
+_DIVIDED = ("cpus", "mem_bytes")  # the controller has those of all nodes
 
 
 def compose_record(config: NodeConfig, spool: Spool, key: str, deadline: float) -> None:
@@ -152,10 +153,18 @@ def _nameless(config: NodeConfig, job_id: int, restart: int) -> dict[str, Any]:
 
 
 def _allocated(own: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The controller's allocation; its node count is of those still ending, so ours comes first."""
-    nodes = own.get("num_nodes")
+    """The controller's allocation, with this node's part of what it tells of the whole job.
+
+    Its node count is of those still ending, so ours comes first.
+    """
     filled = _filled(own, facts, _ALLOCATED)
-    return filled if nodes is None else {**filled, "num_nodes": nodes}
+    if own.get("num_nodes") is not None:
+        filled["num_nodes"] = own["num_nodes"]
+    nodes = max(1, filled.get("num_nodes") or 1)
+    for name in _DIVIDED:
+        if facts and facts[name] is not None and filled.get(name) is None:
+            filled[name] = facts[name] // nodes
+    return filled
 
 
 def _filled(

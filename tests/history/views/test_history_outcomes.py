@@ -269,11 +269,12 @@ class WithoutLogarithm:
         self.made.append((*function, options))
 
 
-def test_a_logarithm_is_made_where_sqlite_has_none() -> None:
-    """Of one argument, always the same for the same; where there is one, nothing is made."""
+def test_functions_are_made_where_sqlite_has_none() -> None:
+    """Each has one argument and gives the same for the same; where SQLite has it, it stays."""
     without: Any = WithoutLogarithm()
     gain.with_logarithm(without)
-    assert without.made == [("ln", 1, gain._ln, {"deterministic": True})]
+    functions = {"ln": gain._ln, "floor": gain._floor}
+    assert without.made == [(name, 1, f, {"deterministic": True}) for name, f in functions.items()]
     conn = sqlite3.connect(":memory:")
     gain.with_logarithm(conn)
     assert conn.execute("SELECT ln(1)").fetchone() == (0.0,)

@@ -187,6 +187,36 @@ def test_energy_is_a_runs_share(history: History) -> None:
     assert figures(history, "cpu_energy_j") == [None]
 
 
+def test_a_job_on_several_nodes_counts_once(history: History) -> None:
+    """Its records have a node's part each; the first one tells the others' memory."""
+    job = {"job_id": 7, "num_nodes": 2, "cpus": 32, "elapsed_s": 3600.0, "end_s": 9000.0}
+    meter = {"node_cores": 64, "node_energy_j": 800.0}
+    add_run(history.conn, 1, **job, **meter, node="n2", start_s=5400.5)
+    first = {"start_s": 5400.0, "submit_s": 5000.0, "mem_bytes": 4 * GIB}
+    add_run(history.conn, 2, **job, **meter, **first)
+    add_counter(history.conn, 1, "mem_peak", 1.0 * GIB)
+    rows = selected(history)
+    assert sum(row["core_hours"] for row in rows.values()) == 64.0
+    assert sum(row["cpu_energy_j"] for row in rows.values()) == 800.0
+    assert [row["gib_hours"] for row in rows.values()] == [4.0, 4.0]
+    assert (rows[1]["mem_unused"], rows[2]["mem_unused"]) == (0.75, None)
+    assert [(row["first_of_job"], row["waited_s"]) for row in rows.values()] == [
+        (0, None),
+        (1, 400.0),
+    ]
+
+
+def test_an_imported_job_waits_once_whatever_its_nodes(history: History) -> None:
+    """Each of its records tells of the wait; a requeued one waits again."""
+    job = {"job_id": 7, "num_nodes": 2, "source": "sacct"}
+    for number, at_s in ((1, 100.0), (2, 100.0), (3, 500.0), (4, 500.0)):
+        times = {"submit_s": at_s, "start_s": at_s + number, "end_s": at_s + 50.0}
+        add_run(history.conn, number, **job, **times)
+    waits = {run: row["waited_s"] for run, row in selected(history).items()}
+    assert waits == {1: 1.0, 2: None, 3: 3.0, 4: None}
+    assert [row["first_of_job"] for row in selected(history).values()] == [1, 0, 1, 0]
+
+
 def fails_with(code: int) -> Any:
     """A step that SQLite refuses with this code."""
 

@@ -197,6 +197,7 @@ def test_finished_jobs_with_all_their_columns(history: History) -> None:
     known = {
         "cluster": "k",
         "job_id": 5,
+        "node": "m",
         "restart": 2,
         "user": "ada",
         "job_name": "t",

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from slurm_ext.advisor.what_if.runtime_estimates import wanted_of
+from slurm_ext.core.records import Submission
 from slurm_ext.model.duration.query import NUMBERS, DurationQuery, query_of_run, runtime_s
 
 
@@ -65,3 +67,27 @@ def test_a_row_without_its_submission_is_no_query(submit_s: float | None) -> Non
 def test_run_times(row: dict[str, Any], seconds: float | None) -> None:
     """As recorded, else from start to end; nothing that cannot be."""
     assert runtime_s(row) == seconds
+
+
+def test_a_record_on_one_of_several_nodes_asks_for_the_whole_job() -> None:
+    """Its CPUs and memory are that node's part: the job is the same as at its submission."""
+    run = {"submit_s": 5.0, "node": "n2", "num_nodes": 2, "gpus": 4, "partition": "p"}
+    run |= {"cpus": 32, "mem_bytes": 64 << 30}
+    shape: dict[str, Any] = {
+        "num_tasks": 2,
+        "min_nodes": 2,
+        "cpus_per_task": 32,
+        "tres_per_job": "gpu:8",
+    }
+    job = Submission(partition="p", mem_per_node_mib=64 << 10, **shape)
+    assert query_of_run(run) == wanted_of(job, 5.0)
+    unknown = query_of_run({**run, "cpus": None, "num_nodes": None})
+    assert unknown is not None
+    assert (unknown.cpus, unknown.mem_bytes) == (None, 64 << 30)
+
+
+def test_a_record_of_no_named_node_is_of_the_whole_job() -> None:
+    """Accounting without its list of nodes gives one record, with all that the job had."""
+    query = query_of_run({"submit_s": 5.0, "node": "", "num_nodes": 4, "cpus": 8, "mem_bytes": 9})
+    assert query is not None
+    assert (query.cpus, query.mem_bytes, query.num_nodes) == (8, 9, 4)

@@ -44,10 +44,22 @@ def test_a_job_becomes_one_valid_record(node: Node) -> None:
 def test_a_jobs_nodes_are_those_it_had(node: Node) -> None:
     """Of a job that ends the controller tells only the nodes where it is still ending."""
     node.squeue_says(num_nodes="1", cpus="8")
-    node.prolog(7, SLURM_JOB_NUM_NODES="2")
-    node.epilog(7, SLURM_JOB_NUM_NODES="2")
+    env = {"SLURM_JOB_NUM_NODES": "3", "SLURM_JOB_CPUS_PER_NODE": "4(x2),8"}
+    node.prolog(7, **env, SLURM_NODELIST="n[1-3]")
+    node.epilog(7, 0, **env, SLURM_NODELIST="n[1-3]")
     (record,) = node.delivered()
-    assert (record["allocation"]["num_nodes"], record["allocation"]["cpus"]) == (2, 8)
+    assert (record["allocation"]["num_nodes"], record["allocation"]["cpus"]) == (3, 4)
+
+
+@pytest.mark.parametrize("listed", ["32(x2)", ""])
+def test_a_record_has_its_nodes_part_of_the_job(node: Node, listed: str) -> None:
+    """The controller tells CPUs and memory of the whole job; each node's record has its own."""
+    node.squeue_says(num_nodes="2", cpus="64", mem_bytes="cpu=64,mem=128G,node=2")
+    env = {"SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_CPUS_PER_NODE": listed}
+    node.prolog(7, **env, SLURM_NODELIST="n[1-2]")
+    node.epilog(7, 0, **env, SLURM_NODELIST="n[1-2]")
+    (record,) = node.delivered()
+    assert (record["allocation"]["cpus"], record["allocation"]["mem_bytes"]) == (32, 64 << 30)
 
 
 def test_short_lived_children_are_counted(node: Node) -> None:
