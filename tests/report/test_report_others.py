@@ -159,3 +159,20 @@ def _said(sections: list[dict[str, Any]]) -> tuple[str, list[str]]:
     by_key = {section["key"]: section for section in sections}
     (scripts,) = (t for t in by_key["predictions"]["tables"] if t["key"] == "scripts")
     return scripts["note"], by_key["missing"]["lead"]
+
+
+def test_records_set_aside_are_told_by_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names of files have numbers of jobs, and a folder has thousands of them."""
+    with open_history(folder / "history.db") as history:
+        for name in (f"/spool/1000/{OTHER}.json", "/spool/1000/8.json", "journal"):
+            insert(
+                history, "set_aside", {"name": name, "source": name, "reason": "r", "aside_s": 1}
+            )
+    sections = document(capsys, folder, "--users", "pseudonyms")["sections"]
+    (told,) = (t for s in sections for t in s["tables"] if t["key"] == "aside")
+    assert [(row["source"], row["records"]) for row in told["rows"]] == [
+        ("/spool/1000/", 2),
+        ("journal", 1),
+    ]

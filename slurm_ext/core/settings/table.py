@@ -238,7 +238,7 @@ TABLE: tuple[Setting, ...] = (
         3600.0,
         0.0,
         1e6,
-        "Seconds that a job is put off at most while a node has room",
+        "Seconds that a job is put off at most while a node has room, or others pass it",
     ),
     number(
         "sharing.patience_s",

@@ -65,7 +65,11 @@ GAPS = (
 )
 COUNTED = ", ".join(f"sum({of}), sum(({of}) AND ({gap}))" for _, of, gap, _ in GAPS)
 OUTSIDE = "SELECT sum(end_s IS NULL), sum(end_s >= ?1) FROM runs WHERE ?2 IS NULL OR account = ?2"
-ASIDE = "SELECT source, count(*), max(aside_s) FROM set_aside GROUP BY source ORDER BY 2 DESC"
+# By folder: names of files have numbers of jobs.
+ASIDE = """
+SELECT coalesce(nullif(rtrim(source, replace(source, '/', '')), ''), source) AS place,
+    count(*), max(aside_s)
+FROM set_aside GROUP BY place ORDER BY 2 DESC"""
 SOME = 0.005  # of the runs: less is not worth a line at the top
 
 
@@ -113,7 +117,7 @@ def _gaps(rows: list[Row]) -> ReportTable:
 
 def _aside(context: ReportContext) -> ReportTable:
     columns = (
-        Column("source", "source", "name"),
+        Column("source", "folder or source", "name"),
         Column("records", "records", "count"),
         Column("last_s", "last (UTC)", "time"),
     )
