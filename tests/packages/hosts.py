@@ -42,9 +42,13 @@ MailProg=/bin/true
 MpiDefault=none
 SchedulerParameters=sched_min_interval=0,batch_sched_delay=0,bf_interval=1
 SlurmdParameters=config_overrides
+Prolog=/etc/slurm/own
+Epilog=/etc/slurm/epilog.d/*
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={slurmd} CPUs=2 RealMemory=1000
 PartitionName=main Nodes=ALL Default=YES
 """
+# Scripts of the site, which lie on the node alone.
+_OWN = {"/etc/slurm/own": "prolog", "/etc/slurm/epilog.d/50-own": "epilog"}
 _UNIT = "[Service]\nExecStart={command}\nRuntimeDirectory={name}\nStateDirectory={name}\n"
 _MUNGED = (
     "/usr/sbin/munged --foreground --force --key-file=/etc/slurm/munge.key"
@@ -135,6 +139,8 @@ class Hosts:
             "ctl1": ("slurmctld", "/usr/sbin/slurmctld -D"),
             "n1": ("slurmd", f"/usr/sbin/slurmd -D -N n1 --conf-server 127.0.0.1:{port}"),
         }
+        for path, name in _OWN.items():
+            self.machines["n1"].write(path, f"#!/bin/sh\ntouch /run/own-{name}\n", "755")
         for name, machine in self.machines.items():
             machine.write("/usr/local/bin/systemctl", program, "755")
             machine.write("/etc/slurm/munge.key", key, "400")

@@ -42,7 +42,10 @@ def test_a_check_tells_and_changes_nothing(hosts: Hosts) -> None:
 
 
 def test_a_job_is_recorded_after_the_first_run(site: Hosts) -> None:
-    """Slurmctld's plugin decides on it, the node's hooks measure it, the login node tells of it."""
+    """Slurmctld's plugin decides on it, the node's hooks measure it, the login node tells of it.
+
+    The site's own prolog and epilog run beside the hooks, and no node drains.
+    """
     job = site.on("login1", "cd /tmp; sbatch --parsable --wrap true").strip()
 
     def recorded() -> Any:
@@ -56,6 +59,8 @@ def test_a_job_is_recorded_after_the_first_run(site: Hosts) -> None:
     told = json.loads(site.on("login1", "dlqueue jobs --all --json"))
     assert [run["job_id"] for run in told["jobs"]] == [int(job)]
     assert site.on("ctl1", "sinfo --noheader --list-reasons") == ""
+    own = "/run/own-epilog\n/run/own-prolog\n"
+    until(lambda: site.on("n1", "ls /run/own-*") == own, "the site's own scripts have not run")
 
 
 def test_a_second_run_changes_nothing(site: Hosts) -> None:

@@ -109,6 +109,27 @@ def test_a_hook_stays_while_nobody_knows(site: Machine, packages: Path) -> None:
     assert site.has(HOOKS)
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/opt/slurm/sbin/slurmd", ""),
+        ("/usr/local/bin/systemctl", '#!/bin/sh\n[ "$*" = "cat slurmctld.service" ]\n'),
+    ],
+    ids=["folder", "unit"],
+)
+def test_a_hook_stays_while_slurm_rests(
+    site: Machine, packages: Path, path: str, text: str
+) -> None:
+    """A Slurm that is on no PATH, has no /etc/slurm and does not run may name hooks, too."""
+    site.run(f"dpkg --no-triggers -i {packages}/dlqueue-node_*.deb", QUICK)
+    site.write(f"{HOOKS}/prolog", "#!/bin/sh\n", "755")
+    site.run("rm -rf /opt/slurm /etc/slurm $(which -a slurmd slurmctld scontrol)")
+    site.run("mount -t tmpfs none /proc")  # with daemons of other tests
+    site.write(path, text, "755")
+    site.run("dpkg -P dlqueue-node")
+    assert site.has(f"{HOOKS}/prolog")
+
+
 def test_the_advisors_part_is_upgraded_and_removed(site: Machine, packages: Path) -> None:
     """Slurm's files keep their lines, and its hooks end well, with the package and without."""
     joined(site, packages)
@@ -119,6 +140,20 @@ def test_the_advisors_part_is_upgraded_and_removed(site: Machine, packages: Path
     told = site.run("dpkg --no-triggers -r dlqueue-advisor dlqueue-node")
     assert "Slurm's files keep dlqueue's lines" in told
     assert site.run("cat /etc/slurm/slurm.conf") == conf
+    assert not site.has("/opt/dlqueue")
+    hooks_end_well(site)
+
+
+def test_launchers_stay_where_nodes_may_have_their_own_slurm_conf(
+    site: Machine, packages: Path
+) -> None:
+    """Removed with its lines in Slurm's files, it leaves the launchers, and they end well."""
+    joined(site, packages)
+    told = site.run(
+        "dpkg --no-triggers -r dlqueue-advisor dlqueue-node", {"DLQUEUE_UNINSTALL": "1"}
+    )
+    assert f"{HOOKS} stays: nodes may have copies of slurm.conf" in told
+    assert site.run("cat /etc/slurm/slurm.conf") == CONF
     assert not site.has("/opt/dlqueue")
     hooks_end_well(site)
 
@@ -137,6 +172,8 @@ def test_an_rpm_comes_and_goes(site: Machine, packages: Path) -> None:
 
     What it needs is Debian's here, unknown to rpm.
     """
+    conf = f"{CONF}SlurmctldParameters=enable_configless\n"
+    site.write("/etc/slurm/slurm.conf", conf)
     site.run("rpm --initdb --dbpath /rpm")
     node, advisor = (f"{packages}/dlqueue-{name}-*.rpm" for name in ("node", "advisor"))
     site.run(f"rpm --dbpath /rpm --nodeps -i {node} {advisor}", QUICK)
@@ -144,7 +181,7 @@ def test_an_rpm_comes_and_goes(site: Machine, packages: Path) -> None:
     site.run("dlqueue install files hooks")
     erase = "rpm --dbpath /rpm --nodeps -e dlqueue-advisor dlqueue-node"
     site.run(erase, {"DLQUEUE_UNINSTALL": "1"})
-    assert site.run("cat /etc/slurm/slurm.conf") == CONF
+    assert site.run("cat /etc/slurm/slurm.conf") == conf
     assert not site.has("/opt/dlqueue")
     assert not site.has("/etc/dlqueue/hooks")
 

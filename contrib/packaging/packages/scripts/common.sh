@@ -16,10 +16,10 @@ clean() { find $FOLDERS -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null |
 # slurmd drains a node whose prolog is gone. So it has to be certain that no Slurm names a hook of
 # ours before one is removed: slurmctld itself has to say so, or there is no Slurm here.
 may_name_hooks() {
-    PATH=$PATH:$(sed -n 's/.*"paths.slurm_bin": "\(.*\)".*/\1/p' $etc/node.json 2>/dev/null)
+    PATH=$PATH:/opt/slurm/bin:$(sed -n 's/.*"paths.slurm_bin": "\(.*\)".*/\1/p' $etc/node.json 2>/dev/null)
     slurm_is_here || return 1
     running=$(timeout 10 scontrol show config 2>/dev/null) || return 0
-    files=$(cat /etc/slurm/*.conf /etc/slurm-llnl/*.conf /run/slurm/conf/*.conf \
+    files=$(cat /etc/slurm/*.conf /etc/slurm-llnl/*.conf /opt/slurm/etc/*.conf /run/slurm/conf/*.conf \
         /var/spool/slurm*/conf-cache/*.conf 2>/dev/null)
     case "$running $files" in *"$etc/hooks/"*) return 0 ;; esac
     # A script of the site that calls ours.
@@ -28,11 +28,11 @@ may_name_hooks() {
         ! grep -qs "$etc/hooks/" "$script" || return 0
     done
     return 1
-} >/dev/null
+} >/dev/null 2>&1
 
 slurm_is_here() {
-    command -v slurmd || command -v slurmctld || command -v scontrol || [ -e /etc/slurm ] ||
-        grep -qsxE 'slurm(d|ctld)' /proc/[0-9]*/comm
+    command -v slurmd || command -v slurmctld || command -v scontrol || [ -e /etc/slurm ] || [ -e /opt/slurm ] ||
+        grep -qsxE 'slurm(d|ctld)' /proc/[0-9]*/comm || systemctl cat slurmd.service || systemctl cat slurmctld.service
 }
 
 # What `dlqueue install` keeps is gone after `dlqueue uninstall`: until then Slurm's files lead here.

@@ -25,7 +25,10 @@ installed() {
 
 leaving() {
     if [ -n "${DLQUEUE_UNINSTALL-}" ]; then
-        $opt/bin/dlqueue uninstall --reconfigure # what Slurm does not take is put back, and nothing removed
+        $opt/bin/dlqueue uninstall --reconfigure || {
+            [ $? = 3 ] || exit 1 # what Slurm does not take was put back, and nothing is removed
+            say "$etc/hooks stays: nodes may have copies of slurm.conf that name it"
+        }
     elif [ -e $etc/install/installed.json ]; then
         say "Slurm's files keep dlqueue's lines, which do nothing now. To take them out, before or" \
             "after installing it again: dlqueue uninstall (or DLQUEUE_UNINSTALL=1 when it is removed)"
