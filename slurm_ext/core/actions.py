@@ -62,7 +62,9 @@ def parse_action(line: bytes) -> Action:
         json.dumps(body, allow_nan=False)
         if body.pop("v") != VERSION:
             raise ValueError("another version")
-        action = Action(**{**body, "move_id": body["move_id"]})
+        # A field that a later version added does no harm.
+        known = {name: body[name] for name in Action.__slots__ if name in body}
+        action = Action(**{**known, "move_id": body["move_id"]})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RecordError("moves", f"is not an action: {error!r:.200}") from None
     _check(action)

@@ -101,7 +101,6 @@ def test_a_move_that_nobody_could_read_is_not_written(changes: dict[str, Any], s
         b"\xff\xfe\n",
         encode_action(a_move()).encode()[:40],
         encode_action(a_move()).replace('"v":1', '"v":2').encode(),
-        encode_action(a_move()).replace('"v":1', '"v":1,"more":2').encode(),
         encode_action(a_move()).replace('"before":{}', '"before":{"x":NaN}').encode(),
         encode_action(a_move()).replace("1000.0", "9" * 400).encode(),
         encode_action(a_move()).replace('"move_id"', '"named"').encode(),
@@ -112,6 +111,13 @@ def test_what_is_no_move_is_refused(bad: bytes) -> None:
     """Torn, foreign, hostile or of another version."""
     with pytest.raises(RecordError):
         parse_action(bad)
+
+
+def test_a_field_of_a_later_version_does_no_harm() -> None:
+    """The rest is read: a site may go back to the version before."""
+    move = a_move()
+    line = encode_action(move).replace('"v":1', '"v":1,"more":2').encode()
+    assert parse_action(line) == move
 
 
 def test_an_id_is_a_mark_and_sixteen_digits() -> None:

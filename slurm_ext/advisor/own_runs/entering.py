@@ -21,18 +21,23 @@ REASON = "run by dlqueue run"
 def enter(own: Path, documents: Sequence[dict[str, Any]]) -> None:
     """Enter them, each once whatever is killed when. Raises HistoryError."""
     spool, now_s = own / "spool", time.time()
-    spool.mkdir(mode=0o700, exist_ok=True)
+    # First: where it cannot be opened, each attempt would leave a journal and records of its own.
+    with open_history(own / "history.db") as history:
+        spool.mkdir(mode=0o700, exist_ok=True)
+        _write(own, spool, documents)
+        for path in journals(own / "journal"):
+            record_journal(history, path, now_s=now_s)
+            delete_if_recorded(history, path)
+        ingest_folder(history, spool, now_s=now_s)
+
+
+def _write(own: Path, spool: Path, documents: Sequence[dict[str, Any]]) -> None:
     journal = Journal(own / "journal")
     for document in documents:
         record = document["record"]
         journal.append(line_of(_proposal(document["command"], record)))
         (spool / f"{record['record_id'].replace('/', '_')}.json").write_text(json.dumps(record))
     journal.close()
-    with open_history(own / "history.db") as history:
-        for path in journals(own / "journal"):
-            record_journal(history, path, now_s=now_s)
-            delete_if_recorded(history, path)
-        ingest_folder(history, spool, now_s=now_s)
 
 
 def _proposal(command: str, record: dict[str, Any]) -> Proposal:

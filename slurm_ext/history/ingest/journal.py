@@ -1,7 +1,8 @@
 """The advisor's journal into the ledger: each whole line once, whatever is killed when.
 
 How far a journal was read stands in the database, in the same transaction as what was read.
-A journal's name is never used again: the server names each after its start.
+A journal's name is never used again: the server names each after its start, or one higher than all
+that are there.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 from slurm_ext.core.errors import RecordError
 from slurm_ext.history.ingest.decisions import record_proposals
 from slurm_ext.history.ingest.proposals import proposal_of
-from slurm_ext.history.ingest.quarantine import note_quarantined
+from slurm_ext.history.ingest.quarantine import note_quarantined, remove_aside
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
@@ -26,15 +27,18 @@ class JournalReport:
     bad_lines: int = 0
 
 
-def record_journal(history: History, journal: Path, *, now_s: float) -> JournalReport:
+def record_journal(
+    history: History, journal: Path, *, now_s: float, rest: bool = False
+) -> JournalReport:
     """Enter what was appended to `journal` since the last time; half a line waits for its rest.
 
-    A line that is no proposal is noted in set_aside and passed. Raises HistoryError, or OSError
-    where the journal cannot be read.
+    A line that is no proposal is noted in set_aside and passed; so is half a line at the end where
+    nobody will complete it (`rest`). Raises HistoryError, or OSError where the journal cannot be
+    read.
     """
     new = bad = 0
     start = offset(history, journal.name)
-    while chunk := whole_lines(journal, start):
+    while chunk := whole_lines(journal, start, rest=rest):
         proposals = []
         for line in chunk.splitlines(keepends=True):
             try:
@@ -84,4 +88,5 @@ def note_line(
     digest = sha256(line).hexdigest()
     with history.transaction() as conn:
         name = f"{journal.name}-line-{digest[:16]}"
-        note_quarantined(conn, name, str(journal), str(error), digest, len(line), now_s)
+        gone = note_quarantined(conn, name, str(journal), str(error), digest, len(line), now_s)
+    remove_aside(gone, history.path.parent / "aside")

@@ -87,9 +87,15 @@ def proposal_of(line: bytes) -> Proposal:
 def _proposal(body: dict[str, Any]) -> Proposal:
     body["mode"] = Mode(body["mode"])
     body["decision"] = _decision(body["decision"])
-    body["edits"] = _typed(Edits(**body["edits"]))
+    body["edits"] = _typed(Edits(**_known(Edits, body["edits"])))
     body["keys"] = {Level[name]: key for name, key in body["keys"].items()}
-    return _typed(Proposal(**body))
+    return _typed(Proposal(**_known(Proposal, body)))
+
+
+def _known(kind: type, body: dict[str, Any]) -> dict[str, Any]:
+    """The fields that this version knows: one that a later version added does no harm."""
+    names: tuple[str, ...] = kind.__slots__  # type: ignore[attr-defined]  # all are slotted
+    return {name: body[name] for name in names if name in body}
 
 
 def _decision(body: dict[str, Any]) -> Decision:
@@ -97,8 +103,8 @@ def _decision(body: dict[str, Any]) -> Decision:
         Decision(
             action=body["action"],
             reason=body["reason"],
-            before=_typed(Shape(**body["before"])),
-            after=_typed(Shape(**body["after"])),
+            before=_typed(Shape(**_known(Shape, body["before"]))),
+            after=_typed(Shape(**_known(Shape, body["after"]))),
             predicted_before=_prediction(body["predicted_before"]),
             predicted_after=_prediction(body["predicted_after"]),
         )
@@ -108,19 +114,23 @@ def _decision(body: dict[str, Any]) -> Decision:
 def _prediction(body: dict[str, Any] | None) -> Prediction | None:
     if body is None:
         return None
-    shape = _typed(Shape(**body.pop("shape")))
-    interval = _typed(Interval(**body.pop("interval")))
-    level, other = Level(body.pop("level")), body.pop("elsewhere", None)
-    body.pop("alone_samples_per_s", None)  # of a journal of before: a rate without an interval
-    elsewhere = None if other is None else _elsewhere(other)
-    return _typed(
-        Prediction(**body, level=level, shape=shape, interval=interval, elsewhere=elsewhere)
-    )
+    other = body.get("elsewhere")
+    own = {
+        **_known(Prediction, body),
+        "shape": _typed(Shape(**_known(Shape, body["shape"]))),
+        "interval": _interval(body),
+        "level": Level(body["level"]),
+        "elsewhere": None if other is None else _elsewhere(other),
+    }
+    return _typed(Prediction(**own))
 
 
 def _elsewhere(body: dict[str, Any]) -> Elsewhere:
-    interval = _typed(Interval(**body.pop("interval")))
-    return _typed(Elsewhere(**body, interval=interval))
+    return _typed(Elsewhere(**{**_known(Elsewhere, body), "interval": _interval(body)}))
+
+
+def _interval(body: dict[str, Any]) -> Interval:
+    return _typed(Interval(**_known(Interval, body["interval"])))
 
 
 def _typed(record: T) -> T:

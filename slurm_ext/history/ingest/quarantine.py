@@ -9,6 +9,7 @@ import errno
 import json
 import re
 import sqlite3
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,10 +63,15 @@ def quarantine(
     with history.transaction() as conn:
         gone = note_quarantined(conn, name, str(path), reason, sha256, size_bytes, now_s, uid)
     _move(path, history.path.parent / "aside", name)
-    for oldest in gone:
-        for folder in (history.path.parent / "aside", path.parent / ".aside"):
+    remove_aside(gone, history.path.parent / "aside", path.parent / ".aside")
+
+
+def remove_aside(names: Iterable[str], *folders: Path) -> None:
+    """Delete files that are beyond the bound, wherever they were put."""
+    for name in names:
+        for folder in folders:
             with suppress(OSError):  # it is a line of a journal, was taken away, or is a folder
-                (folder / oldest).unlink()
+                (folder / name).unlink()
 
 
 def _drop(

@@ -96,6 +96,7 @@ def rows_of(record: dict[str, Any]) -> RecordRows:
 
 
 def _run(record: Record, counters: Counters) -> RunRecord:
+    record = {**record, "allocation": _of_node(record)}
     values = [record[section].get(key) for section, key in _SOURCES]
     mps, models = record.get("mps"), record["host"].get("gpus")
     text = None if mps is None else json.dumps(mps)
@@ -108,6 +109,20 @@ def _run(record: Record, counters: Counters) -> RunRecord:
         _gpu_models(models) if models else None,
         *energy_of(counters.items()),
     )
+
+
+def _of_node(record: Record) -> dict[str, Any]:
+    """The allocation, with CPUs and memory on this node; nodes of before wrote the whole job's."""
+    allocation: dict[str, Any] = record["allocation"]
+    nodes = allocation.get("num_nodes") or 1
+    if allocation.get("of_node") or record["outcome"].get("source") not in ("epilog", "node"):
+        return allocation
+    cpus, mem_bytes = allocation.get("cpus"), allocation.get("mem_bytes")
+    return {
+        **allocation,
+        "cpus": cpus and max(1, cpus // nodes),
+        "mem_bytes": mem_bytes and mem_bytes // nodes,
+    }
 
 
 CORUNNER_COLUMNS = ("job_id", "overlap_s", "shared_cpus", "shared_sockets", "shared_gpus")

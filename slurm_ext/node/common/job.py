@@ -102,6 +102,7 @@ def allocation(env: Mapping[str, str]) -> dict[str, object]:
     from slurm_ext.node.common.cpus_here import cpus_here
 
     return {
+        "of_node": True,
         "cpus": cpus_here(env),
         "cpus_per_task": None,
         "num_tasks": number(env, "SLURM_JOB_NTASKS"),

@@ -161,10 +161,12 @@ def _allocated(own: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[
     if own.get("num_nodes") is not None:
         filled["num_nodes"] = own["num_nodes"]
     nodes = max(1, filled.get("num_nodes") or 1)
+    if filled.get("cpus") is not None and not own.get("of_node"):  # a prolog of before
+        filled["cpus"] = max(1, filled["cpus"] // nodes)
     for name in _DIVIDED:
         if facts and facts[name] is not None and filled.get(name) is None:
             filled[name] = facts[name] // nodes
-    return filled
+    return {**filled, "of_node": True}
 
 
 def _filled(

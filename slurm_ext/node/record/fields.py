@@ -119,6 +119,16 @@ ALLOCATION = (
     number("time_limit_s", "s", "Time limit.", column="time_limit_s"),
     text("cpu_list", "CPUs that it could use, as the kernel lists them."),
     several("gpu_uuids", LIST, MAX_GPUS, "UUIDs of its GPUs."),
+    (
+        "of_node",
+        FLAG,
+        "",
+        0,
+        1,
+        False,
+        "",
+        "CPUs and memory are this node's, not the whole job's.",
+    ),
 )
 TIMES = (
     number("submit_s", "s", "Submission, since the epoch.", column="submit_s"),

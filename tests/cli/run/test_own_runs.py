@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from slurm_ext.advisor.own_runs import settled
-from slurm_ext.advisor.own_runs.own_history import ARRIVED, folder, keep
+from slurm_ext.advisor.own_runs.own_history import ARRIVED, folder, keep, take_in
 from slurm_ext.cli.common.settings import load_for_history
 from slurm_ext.cli.run.advice import advice, first_of
+from slurm_ext.core.errors import HistoryError
 from slurm_ext.core.settings.document import load
+from slurm_ext.history.store.store import open_history
 from slurm_ext.node.common.job import PROBE_SITE
 from tests.cli.run.conftest import ROOT, Home
 from tests.whole import QUICK_TORCH
@@ -289,3 +291,19 @@ def test_a_program_that_trains_nothing_is_told_why_it_has_no_figure(home: Home) 
     assert task.returncode == 1
     assert "knows nothing of 1_2: 1 is no array; see `dlqueue explain 1`" in task.stderr
     assert home.dlqueue("explain", "1").returncode == 0
+
+
+def test_a_history_that_cannot_be_opened_lets_runs_wait_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newer dlqueue of the same home wrote it: each command would leave all runs once more."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    own = Path(folder())
+    with open_history(own / "history.db") as history, history.transaction() as conn:
+        conn.execute("INSERT INTO migrations VALUES ('tomorrow', 1)")
+    keep(str(own), {"command": "x", "record": {"identity": {"node": "n"}}})
+    before = sorted(path for path in own.rglob("*") if "history.db" not in path.name)
+    for _ in range(2):
+        with pytest.raises(HistoryError):
+            take_in(own)
+        assert sorted(p for p in own.rglob("*") if "history.db" not in p.name) == before

@@ -177,6 +177,31 @@ def test_a_late_node_of_a_cancelled_job(history: History, spool: Spool) -> None:
     assert states == ["CANCELLED", "CANCELLED", "UNKNOWN"]
 
 
+@pytest.mark.parametrize(
+    ("source", "allocation", "held"),
+    [
+        ("epilog", {}, (32, 2 << 30)),  # of a node that wrote the whole job's
+        ("node", {"mem_bytes": None}, (32, None)),
+        ("epilog", {"of_node": True}, (128, 8 << 30)),
+        ("epilog", {"num_nodes": 1}, (128, 8 << 30)),
+        ("epilog", {"cpus": 3}, (1, 2 << 30)),
+        ("sacct", {}, (128, 8 << 30)),
+    ],
+)
+def test_a_node_of_before_wrote_what_the_whole_job_had(
+    history: History,
+    spool: Spool,
+    source: str,
+    allocation: dict[str, Any],
+    held: tuple[int | None, int | None],
+) -> None:
+    """Nodes are updated one after the other: records say whose CPUs and memory they have."""
+    told = {"of_node": False, "num_nodes": 4, "cpus": 128, "mem_bytes": 8 << 30, **allocation}
+    path = spool(allocation=told, outcome={"source": source, "state": "COMPLETED"})
+    Inserter(history.conn).put(rows.rows_of(json.loads(path.read_text())), 1.0)
+    assert history.conn.execute("SELECT cpus, mem_bytes FROM runs").fetchall() == [held]
+
+
 def test_a_file_that_is_set_aside(history: History) -> None:
     """Its name keeps plain letters, inode and time; the note says where it was, and why."""
     path = history.path.parent / ("we ird\u00e9" + "x" * 200)

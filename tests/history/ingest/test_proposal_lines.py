@@ -118,3 +118,18 @@ def test_a_record_that_sqlite_refuses_goes_alone(
     assert (report.taken, report.quarantined, report.left) == (many - 1, 1, 0)
     notes = history.conn.execute("SELECT source, reason, sha256, aside_s FROM set_aside").fetchall()
     assert notes == [(str(files[0]), "SQLite refuses it: too large", digest, 5.0)]
+
+
+def test_fields_of_a_later_version_do_no_harm(history: History) -> None:
+    """After going back, the newer server's journal is read, and not thrown away line by line."""
+    full = proposal(decision=replace(DECISION, predicted_before=predicted(80.0)))
+    body = json.loads(line_of(full))
+    decision = body["decision"]
+    told = decision["predicted_before"]
+    for part in (body, body["edits"], decision["after"], told, told["interval"], told["shape"]):
+        part["later"] = None
+    path = history.path.with_name("journal-1")
+    path.write_bytes(json.dumps(body).encode() + b"\n")
+    report = journal.record_journal(history, path, now_s=9.0)
+    assert (report.new, report.bad_lines) == (1, 0)
+    assert proposal_of(json.dumps(body).encode()) == full

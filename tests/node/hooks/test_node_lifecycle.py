@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from slurm_ext.node.record.compose import _ALLOCATED, _DIVIDED, _allocated
 from slurm_ext.node.record.reader import read_record
 from tests.node.by_hand import BURN, TOKEN, Node, cpu_s, wait_for
 
@@ -60,6 +61,14 @@ def test_a_record_has_its_nodes_part_of_the_job(node: Node, listed: str) -> None
     node.epilog(7, 0, **env, SLURM_NODELIST="n[1-2]")
     (record,) = node.delivered()
     assert (record["allocation"]["cpus"], record["allocation"]["mem_bytes"]) == (32, 64 << 30)
+
+
+def test_a_job_that_ran_while_its_node_was_updated() -> None:
+    """The prolog of before noted the CPUs of the whole job, which its epilog divides."""
+    own, facts = {"cpus": 128, "num_nodes": 4}, dict.fromkeys(_ALLOCATED + _DIVIDED)
+    assert _allocated(own, facts)["cpus"] == 32
+    assert _allocated({**own, "of_node": True}, facts)["cpus"] == 128
+    assert _allocated(own, None)["of_node"]
 
 
 def test_short_lived_children_are_counted(node: Node) -> None:

@@ -88,6 +88,7 @@ def test_a_value_of_another_type_is_refused(section: str, field: Field, value: o
         fields.LIST: (list,),
         fields.TEXTS: (),
         fields.COUNTED: (list, int),
+        fields.FLAG: (bool,),
     }
     fits = type(value) in types[field[1]] and field[0] not in ("state", "summaries")
     if fits:
