@@ -9,6 +9,8 @@ whose crests are what the U-Net marks.
 
 import argparse
 import os
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -19,10 +21,11 @@ from torch.utils.data import DataLoader
 
 from slurm_ext.spatial.checkpoint import load, save
 from slurm_ext.spatial.convert import parallelise
+from slurm_ext.spatial.geometry.errors import SpatialError
 from slurm_ext.spatial.geometry.mesh import Mesh
 from slurm_ext.spatial.launch import start
 from slurm_ext.spatial.loss import GlobalLoss
-from slurm_ext.spatial.measure import choose_mesh
+from slurm_ext.spatial.measure import choose_mesh, measured_cluster
 from slurm_ext.spatial.verify import check_small
 from slurm_ext.spatial.volumes import Slabs, sampler
 
@@ -84,13 +87,31 @@ def divided(args, device):
     told = args.mesh and tuple(int(part) for part in args.mesh.split("x"))
     if told and args.overlap != "auto":
         return Mesh(told[0], told[1:]), [name for name in args.overlap.split(",") if name]
-    chosen = choose_mesh(
-        lambda sizes: network(args.network, sizes[0])[0].to(device),
-        (args.size,) * 3,
-        args.batch * (told[0] if told else dist.get_world_size()),
-        among=lambda one: not told or (one.data, *one.space) == told,
-    )
-    return Mesh(chosen.data, chosen.space), chosen.overlap
+    ranks, cluster = dist.get_world_size(), measured_cluster()
+    if told:
+        cluster = replace(cluster, memory_bytes=float("inf"))  # it is not refused for a prediction
+
+    def chosen(groups):
+        with torch.autocast(device.type, torch.bfloat16, enabled=args.bf16):
+            return choose_mesh(
+                lambda sizes: network(args.network, sizes[0])[0].to(device),
+                (args.size,) * 3,
+                args.batch * groups,
+                cluster,
+                among=lambda one: not told or (one.data, *one.space) == told,
+            )
+
+    counts = [told[0]] if told else [n for n in range(ranks, 0, -1) if ranks % n == 0]
+    best = first(chosen, counts)
+    return Mesh(best.data, best.space), best.overlap
+
+
+def first(chosen, counts):
+    """The mesh of the first count of groups for which one fits: the largest batch that does."""
+    for groups in counts[:-1]:
+        with suppress(SpatialError):  # alike on all ranks
+            return chosen(groups)
+    return chosen(counts[-1])
 
 
 def train(args, mesh, model, criterion, data, device):

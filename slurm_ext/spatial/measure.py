@@ -22,27 +22,25 @@ import torch.distributed as dist
 from torch import nn
 
 from slurm_ext.spatial.geometry.errors import SpatialError
-from slurm_ext.spatial.layers.convolution import kernel_window
-from slurm_ext.spatial.layers.pooling import pool_windows
-from slurm_ext.spatial.measuring.layer_calls import LayerCall, layer_calls, shares
+from slurm_ext.spatial.layers import norms
+from slurm_ext.spatial.layers.rules import rule_of
+from slurm_ext.spatial.measuring.halo_layers import halo_layers, space_calls
 from slurm_ext.spatial.measuring.link import link
+from slurm_ext.spatial.measuring.memory import rank_memory
 from slurm_ext.spatial.measuring.speeds import measured_speeds
 from slurm_ext.spatial.planning.choose import meshes, volume_of
-from slurm_ext.spatial.planning.profile import ClusterProfile, HaloLayer, NetworkProfile
+from slurm_ext.spatial.planning.profile import ClusterProfile, NetworkProfile
 from slurm_ext.spatial.trial import quickest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from slurm_ext.spatial.geometry.window import KernelWindow
     from slurm_ext.spatial.planning.cost import MeshCost
 
     Sizes = tuple[int, ...]
     Build = Callable[[Sizes], nn.Module]
 
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, nn.GroupNorm)
+NORMS = (norms.batch_norm, norms.group_norm, norms.instance_norm)
 
 
 def profile(
@@ -50,21 +48,40 @@ def profile(
 ) -> NetworkProfile:
     """Measure networks of `build` on two crops, for a volume of `sizes`.
 
+    Without `crops`, on the smallest pair of cubes that the network takes.
     `states` are the copies of weights that are kept beside them: gradients, and two of Adam's.
     """
-    largest = 32 if min(sizes) >= 32 else 16
-    crops = crops or [(largest // part,) * len(sizes) for part in (2, 1)]
+    for pair in [] if crops else _crops(sizes)[:-1]:
+        try:
+            return _profile(build, sizes, channels, states, pair)
+        except SpatialError:
+            raise
+        except (RuntimeError, ValueError):
+            continue  # too small for its layers: the largest tells
+    return _profile(build, sizes, channels, states, crops or _crops(sizes)[-1])
+
+
+def _crops(sizes: Sizes) -> list[Sequence[Sizes]]:
+    """Pairs of cubes, of which the smaller is within the volume, the smallest pair first."""
+    first = 16 if min(sizes) >= 32 else 8
+    sides = [first, *(side for side in (16, 32, 64) if first < side <= max(sizes))]
+    return [[(side,) * len(sizes), (2 * side,) * len(sizes)] for side in sides]
+
+
+def _profile(
+    build: Build, sizes: Sizes, channels: int, states: int, crops: Sequence[Sizes]
+) -> NetworkProfile:
     models = [build(crop) for crop in crops]
     pairs = [(m, _input(m, channels, crop)) for m, crop in zip(models, crops, strict=True)]
-    calls = layer_calls(*pairs[1])
+    calls = space_calls(pairs, crops)
     saved = saved_bytes(*pairs[1]) - saved_bytes(*pairs[0])
     voxels = [prod(crop) for crop in crops]
     speeds = measured_speeds(pairs)
     weights = float(sum(p.numel() * p.element_size() for p in build(sizes).parameters()))
-    shapes = [tuple(c.input.shape[2:]) for c in calls if c.input.dim() == len(sizes) + 2]
+    strides = [[round(one.strides[axis]) for one in calls] for axis in range(len(sizes))]
     return NetworkProfile(
         sizes=sizes,
-        strides=tuple(max(n // max(1, s[a]) for s in shapes) for a, n in enumerate(crops[1])),
+        strides=tuple(max((1, *row)) for row in strides),
         parameter_bytes=weights,
         state_bytes=states * weights,
         activation_bytes=saved / (voxels[1] - voxels[0]) * prod(sizes),
@@ -73,8 +90,10 @@ def profile(
         voxel_s=speeds.voxel_s,
         whole_voxel_s=speeds.whole_voxel_s,
         axis_costs=speeds.axis_costs,
-        norm_channels=tuple(c.input.shape[1] for c in calls if isinstance(c.layer, NORMS)),
-        layers=tuple(_halo_layers(calls, crops[1])),
+        norm_channels=tuple(
+            one.call.input.shape[1] for one in calls if rule_of(type(one.call.layer)) in NORMS
+        ),
+        layers=tuple(halo_layers(calls)),
     )
 
 
@@ -89,10 +108,10 @@ def choose_mesh(
 ) -> MeshCost:
     """Data and space for all ranks that have joined, and the layers that shall overlap.
 
-    `samples` is the global batch; without a `cluster`, links are measured. All ranks measure the
-    network at once, as they train at once, the first one's figures count, and meshes that these do
-    not tell apart run a few steps. Random numbers of the program are left as they are. Raises
-    SpatialError, on all ranks, if no mesh does.
+    `samples` is the global batch; without a `cluster`, links and free memory are measured. All
+    ranks measure the network at once, as they train at once, the first one's figures count, and
+    meshes that these do not tell apart run a few steps. Random numbers of the program are left as
+    they are. Raises SpatialError, on all ranks, if no mesh does.
     """
     world = dist.get_world_size()
     with torch.random.fork_rng([torch.cuda.current_device()] if torch.cuda.is_available() else []):
@@ -102,18 +121,28 @@ def choose_mesh(
         dist.broadcast_object_list(agreed)
         if not agreed[0]:
             raise SpatialError(
-                f"no mesh of {world} ranks divides {samples} samples of {'x'.join(map(str, sizes))}"
+                f"no mesh of {world} ranks divides {samples} samples of"
+                f" {'x'.join(map(str, sizes))} and fits into memory"
             )
         return quickest(build, (channels, *sizes), agreed[0])
 
 
 def measured_cluster() -> ClusterProfile:
-    """The links between the ranks that have joined: all as slow as the slowest pair."""
+    """The ranks that have joined: all links as slow as the slowest, memory as the least.
+
+    One rank has nothing to choose: neither is measured.
+    """
     if dist.get_world_size() == 1:
         return ClusterProfile()
     gpu = dist.get_backend() == "nccl"
-    latency, speed = link(torch.device("cuda" if gpu else "cpu"))
-    return ClusterProfile(latency_s=latency, inside_bytes_s=speed, between_bytes_s=speed)
+    device = torch.device("cuda" if gpu else "cpu")
+    latency, speed = link(device)
+    return ClusterProfile(
+        memory_bytes=rank_memory(device),
+        latency_s=latency,
+        inside_bytes_s=speed,
+        between_bytes_s=speed,
+    )
 
 
 def saved_bytes(model: nn.Module, x: torch.Tensor) -> int:
@@ -131,25 +160,6 @@ def saved_bytes(model: nn.Module, x: torch.Tensor) -> int:
         y = model(x)
     del y
     return sum(kept.values())
-
-
-def _halo_layers(calls: list[LayerCall], crop: tuple[int, ...]) -> Iterator[HaloLayer]:
-    for call, share in zip(calls, shares(calls), strict=True):
-        if isinstance(call.layer, (*CONVOLUTIONS, *POOLS)):
-            windows = _windows(call.layer, len(crop))
-            before = tuple(w.left for w in windows)
-            after = tuple(max(0, w.reach - w.left - w.stride) for w in windows)
-            if any(before) or any(after):
-                x, own = call.input, share if isinstance(call.layer, CONVOLUTIONS) else 0.0
-                strides = tuple(n // m for n, m in zip(crop, x.shape[2:], strict=True))
-                voxel = x.shape[1] * x.element_size()
-                yield HaloLayer(strides, voxel, before, after, call.name, own)
-
-
-def _windows(layer: nn.Module, count: int) -> list[KernelWindow]:
-    if isinstance(layer, POOLS):
-        return pool_windows(layer, count)
-    return [kernel_window(layer, axis) for axis in range(count)]
 
 
 def _input(model: nn.Module, channels: int, crop: tuple[int, ...]) -> torch.Tensor:

@@ -57,6 +57,23 @@ def test_all_ranks_choose_one_mesh(results: Results) -> None:
     assert [(data, prod(space)) for data, *space in first["meshes"]] == [(1, 4), (1, 4)]
 
 
+def test_a_mesh_is_chosen_within_memory(results: Results) -> None:
+    """Volumes that no rank holds are refused in one voice, or divided; all know what is free."""
+    first, *others = results["case_chosen_by_memory"]
+    assert all(one == first for one in others)
+    assert first["said"] == "no mesh of 4 ranks divides 4 samples of 16x16x16 and fits into memory"
+    assert first["data"] == 1
+    assert 0 < first["free"] < 1 << 50
+
+
+def test_the_example_divides_what_no_rank_holds(results: Results) -> None:
+    """It takes fewer volumes in a step, and gives each of them several ranks: alike on all."""
+    (data, parts), *others = results["case_example_within_memory"]
+    assert all(one == [data, parts] for one in others)
+    assert data * parts == 4
+    assert parts > 1
+
+
 def test_half_precision_is_as_near_as_serial_is(results: Results) -> None:
     """Halos in bfloat16 add no error beyond that of the format."""
     assert max(results["case_half_precision"]) < 0.02

@@ -1,7 +1,11 @@
 """Cases of test_spatial_training.py: whole steps, and what is refused, on four ranks."""
 
+import importlib
+import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -14,11 +18,13 @@ from slurm_ext.spatial.convert import parallelise
 from slurm_ext.spatial.geometry.errors import SpatialError
 from slurm_ext.spatial.geometry.mesh import Mesh
 from slurm_ext.spatial.loss import GlobalLoss
-from slurm_ext.spatial.measure import choose_mesh
+from slurm_ext.spatial.measure import choose_mesh, measured_cluster, profile
+from slurm_ext.spatial.planning.profile import ClusterProfile
 from slurm_ext.spatial.verify import check, check_small
 from slurm_ext.spatial.volumes import Slabs, sampler
 
 SIZES = (8, 8, 4)
+EXAMPLES = Path(__file__).parents[2] / "job_templates" / "examples"
 
 
 def network() -> nn.Module:
@@ -140,6 +146,40 @@ def case_chosen(_folder: Path) -> dict[str, Any]:
     chosen = [choose_mesh(build, (16, 16, 16), 1, channels=2) for build in (tried, own)]
     unmoved = bool(torch.equal(before, torch.get_rng_state()))
     return {"meshes": [(one.data, *one.space) for one in chosen], "unmoved": unmoved}
+
+
+def case_chosen_by_memory(_folder: Path) -> dict[str, Any]:
+    """Words where a volume for each rank does not fit, and the mesh of one volume for all."""
+
+    def build(_: tuple[int, ...]) -> nn.Module:
+        return nn.Sequential(nn.Conv3d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv3d(4, 1, 1))
+
+    sizes, said = (16, 16, 16), ""
+    tight = ClusterProfile(memory_bytes=0.8 * profile(build, sizes).activation_bytes)
+    try:
+        choose_mesh(build, sizes, 4, tight)
+    except SpatialError as error:
+        said = str(error)
+    chosen = choose_mesh(build, sizes, 1, tight)
+    return {"said": said, "data": chosen.data, "free": measured_cluster().memory_bytes}
+
+
+def case_example_within_memory(_folder: Path) -> tuple[int, int]:
+    """Groups and parts of the example's own choice, where no rank holds a whole volume."""
+    sys.path.insert(0, str(EXAMPLES))
+    example = importlib.import_module("spatial_train")
+
+    def build(sizes: tuple[int, ...]) -> nn.Module:
+        model: nn.Module = example.network("unet", sizes[0])[0]
+        return model
+
+    net = profile(build, (16, 16, 16))
+    whole = net.activation_bytes + net.parameter_bytes + net.state_bytes
+    args = Namespace(mesh=None, overlap="", network="unet", size=16, batch=1, bf16=False)
+    tight = ClusterProfile(memory_bytes=0.95 * whole)
+    with patch.object(example, "measured_cluster", lambda: tight):
+        mesh, _ = example.divided(args, torch.device("cpu"))
+    return mesh.data, mesh.parts
 
 
 def case_compiled(_folder: Path) -> float:

@@ -9,12 +9,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from slurm_ext.spatial.layers.rules import rule_of
+
 WARM = 2  # passes, of which each layer's quickest counts
 
 
 @dataclass(frozen=True)
 class LayerCall:
-    """A call of a layer without children."""
+    """A call of a layer that has a rule, or no children."""
 
     name: str
     layer: nn.Module
@@ -48,7 +50,7 @@ def _pass(model: nn.Module, x: torch.Tensor) -> list[LayerCall]:
         if args and isinstance(args[0], torch.Tensor):
             calls[-1] = replace(calls[-1], seconds=calls[-1].seconds + _now(x))
 
-    leaves = [module for module in model.modules() if not [*module.children()]]
+    leaves = _leaves(model)
     hooks = [leaf.register_forward_pre_hook(begin) for leaf in leaves]
     hooks += [leaf.register_forward_hook(end) for leaf in leaves]
     with torch.no_grad():
@@ -56,6 +58,14 @@ def _pass(model: nn.Module, x: torch.Tensor) -> list[LayerCall]:
     for hook in hooks:
         hook.remove()
     return calls
+
+
+def _leaves(model: nn.Module) -> list[nn.Module]:
+    """Layers without what computes their weights, which is not over space."""
+    ruled = {module for module in model.modules() if rule_of(type(module)) is not None}
+    inside = {part for layer in ruled for part in layer.modules() if part is not layer}
+    every = [module for module in model.modules() if module not in inside]
+    return [module for module in every if module in ruled or not [*module.children()]]
 
 
 def _now(x: torch.Tensor) -> float:

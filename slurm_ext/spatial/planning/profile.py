@@ -16,7 +16,7 @@ VERSION = 1
 class HaloLayer:
     """A layer whose windows reach over the border of a slab."""
 
-    strides: tuple[int, ...]  # of its input against the network's, along each dimension
+    strides: tuple[float, ...]  # of its input against the network's: below 1 where it is larger
     voxel_bytes: int  # of its input: channels times the size of a number
     before: tuple[int, ...]  # planes of the previous part
     after: tuple[int, ...]  # planes of the next part
@@ -120,8 +120,9 @@ def _row(values: Any) -> tuple[int, ...]:
 
 
 def _layer(layer: Mapping[str, Any], space: int) -> HaloLayer:
-    strides, before, after = (_row(layer[name]) for name in ("strides", "before", "after"))
-    if {len(strides), len(before), len(after)} != {space} or min(strides) < 1:
+    before, after = (_row(layer[name]) for name in ("before", "after"))
+    strides = tuple(_number({"strides": s}, "strides") for s in layer["strides"])
+    if {len(strides), len(before), len(after)} != {space} or min(strides) <= 0:
         raise ValueError(f"a layer has other dimensions than the volume: {dict(layer)}")
     name, share = layer.get("name", ""), _number({"share": 0.0, **layer}, "share")
     if not isinstance(name, str) or share > 1:
