@@ -120,7 +120,7 @@ class HistoryWriter:
         """Enter what the server appended; delete the journals that it has left behind."""
         files = journals(self._settings.state_dir / "journal")
         for path in files:
-            record_journal(history, path, now_s=now_s)
+            record_journal(history, path, now_s=now_s, rest=path != files[-1])
         for path in files[:-1]:
             delete_if_recorded(history, path)
 

@@ -46,7 +46,10 @@ class Journal:
         os.close(old)
 
     def _new(self) -> int:
-        path = self._folder / f"{time.time_ns():020d}{_SUFFIX}"
+        """Names only rise, even if the clock is set back: all but the last may be deleted."""
+        stems = (int(path.stem) for path in journals(self._folder) if path.stem.isdecimal())
+        number = max(time.time_ns(), 1 + max(stems, default=0))
+        path = self._folder / f"{number:020d}{_SUFFIX}"
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
 
 

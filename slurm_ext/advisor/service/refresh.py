@@ -35,6 +35,7 @@ from slurm_ext.model.freed_memory import give_back
 
 EVERY_S = 1.0
 MARK_EVERY_S = 15.0
+_WORK_TO_REST = 19  # at most a twentieth of the time goes into judging outcomes
 BUSY_MS = 500  # of a locked history; the next look comes soon
 MOST_RUNS = 1_000_000  # read at first and kept in memory, at most: the newest
 _CHUNK = 8192
@@ -58,6 +59,7 @@ class Refresher(threading.Thread):
         self._stop_asked = threading.Event()
         self._reload_asked = threading.Event()
         self._last_id = 0
+        self._judged_id, self._judge_due_s = 0, 0.0  # runs up to this id are judged
         self._history: History | None = None
         self._said: dict[str, str] = {}
         self._marks, self._marked_s = marks, float("-inf")
@@ -140,6 +142,7 @@ class Refresher(threading.Thread):
         if self._history is not None and self._history.replaced():
             self._forget_connection()
             self._advisor.runs, self._last_id = RunTable(), 0
+            self._judged_id, self._judge_due_s = 0, 0.0
             self._advisor.buckets = BucketMemory()
         try:
             if self._history is None:
@@ -148,16 +151,23 @@ class Refresher(threading.Thread):
                 self._history = History(
                     path, connect(path, busy_timeout_ms=BUSY_MS), BUSY_MS / 1000
                 )
-            last_id = self._last_id
             self._take_new(self._history)
-            if self._last_id != last_id:
-                self._calibrate(self._history, last_id)
+            if self._last_id != self._judged_id and time.monotonic() >= self._judge_due_s:
+                self._judge(self._history)
         except DlqueueError:
             self._forget_connection()
             raise
 
+    def _judge(self, history: History) -> None:
+        """Judge what came since this succeeded last; the longer it takes, the longer it rests."""
+        began_s, newest = time.monotonic(), self._last_id
+        self._calibrate(history, self._judged_id)
+        self._judged_id, ended_s = newest, time.monotonic()
+        rest_s = _WORK_TO_REST * (ended_s - began_s)
+        self._judge_due_s = ended_s + rest_s if rest_s > EVERY_S else ended_s
+
     def _calibrate(self, history: History, last_id: int) -> None:
-        """New outcomes, behind the id `known`, say how far the intervals can be trusted."""
+        """New outcomes, behind the id `last_id`, say how far the intervals can be trusted."""
         conn, path, advisor = history.conn, history.path, self._advisor
         newest = fair_outcomes(conn, path, NEWEST)
         judged = {

@@ -19,6 +19,7 @@ MOST_WALKED = 4096  # decisions of one user that are looked at for them: many ha
 FEWEST_OF_ITS_OWN = 3  # runs with the very arguments; below, those with other numbers count too
 BAD_IN_A_ROW = 3
 SLOWER_IN_A_ROW = 2
+_PAGE = 32  # decisions whose outcomes are read at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +62,13 @@ OUTCOMES = f"{_COLUMNS} FROM outcomes o {_JOINED} ORDER BY o.decision DESC LIMIT
 # Of the table itself, for its index: where a user sees a part, `outcomes` is that part.
 _OF = "INDEXED BY decisions_of_user"
 _BELIEVED = "state = 'claimed' AND after_samples_per_s IS NOT NULL"
+_WALKED = f"""
+SELECT id FROM main.decisions {_OF} WHERE user = ? AND {_BELIEVED}
+ORDER BY id DESC LIMIT {MOST_WALKED}"""
 OUTCOMES_OF_USER = f"""{_COLUMNS} FROM main.decisions d {_OF}
 CROSS JOIN outcomes o ON o.decision = d.id
-WHERE d.user = :user AND d.state = 'claimed' AND d.after_samples_per_s IS NOT NULL
-AND d.id > coalesce((SELECT id FROM main.decisions {_OF} WHERE user = :user AND {_BELIEVED}
-    ORDER BY id DESC LIMIT 1 OFFSET {MOST_WALKED}), -1)
-ORDER BY d.id DESC"""
+WHERE d.user = ? AND d.state = 'claimed' AND d.after_samples_per_s IS NOT NULL
+AND d.id BETWEEN ? AND ? ORDER BY d.id DESC"""
 # One look-up for each user, however many decisions: SELECT DISTINCT would read them all.
 _USERS = f"""
 WITH RECURSIVE people (user) AS (
@@ -175,12 +177,19 @@ def stopped_scripts(conn: sqlite3.Connection, path: Path) -> dict[tuple[str, int
 
 def _of_user(conn: sqlite3.Connection, user: str) -> Iterator[Residual]:
     """One for each decision: of its runs (nodes, restarts) the middle one."""
-    rows = conn.execute(OUTCOMES_OF_USER, {"user": user})
-    for _, runs in groupby(rows, key=lambda row: row[_DECISION]):
+    for _, runs in groupby(_rows_of_user(conn, user), key=lambda row: row[_DECISION]):
         usable = [row for row in runs if None not in row[:_FIGURES] and row[_ACHIEVED] > 0]
         if usable:
             usable.sort(key=lambda row: float(row[_ACHIEVED]))
             yield _residual(usable[len(usable) // 2])
+
+
+def _rows_of_user(conn: sqlite3.Connection, user: str) -> Iterator[tuple[Any, ...]]:
+    """Newest first, in pages: while a cursor waits, the write-ahead log cannot begin again."""
+    walked = conn.execute(_WALKED, (user,)).fetchall()
+    for start in range(0, len(walked), _PAGE):
+        page = walked[start : start + _PAGE]
+        yield from conn.execute(OUTCOMES_OF_USER, (user, *page[-1], *page[0])).fetchall()
 
 
 def _newest(

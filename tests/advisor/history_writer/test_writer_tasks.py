@@ -125,19 +125,24 @@ def test_old_runs_are_dropped_by_days(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_all_journals_are_read_and_old_ones_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But for the newest, which may still grow."""
+    """But for the newest, which may still grow: only there half a line waits for its rest."""
     folder = tmp_path / "journal"
     folder.mkdir()
     for name in ("2.jsonl", "1.jsonl", "3.jsonl", "x.txt"):
         (folder / name).touch()
     calls: list[Any] = []
     monkeypatch.setattr(
-        writer, "record_journal", lambda _h, path, *, now_s: calls.append((path.name, now_s))
+        writer, "record_journal", lambda _h, path, **options: calls.append((path.name, options))
     )
     monkeypatch.setattr(writer, "delete_if_recorded", lambda _h, path: calls.append(path.name))
     HistoryWriter(settings(tmp_path), None).take_journals(ANYTHING, 5.0)
-    journals = [("1.jsonl", 5.0), ("2.jsonl", 5.0), ("3.jsonl", 5.0)]
-    assert calls == [*journals, "1.jsonl", "2.jsonl"]
+    assert calls == [
+        ("1.jsonl", {"now_s": 5.0, "rest": True}),
+        ("2.jsonl", {"now_s": 5.0, "rest": True}),
+        ("3.jsonl", {"now_s": 5.0, "rest": False}),
+        "1.jsonl",
+        "2.jsonl",
+    ]
 
 
 def test_every_file_of_moves_is_read(

@@ -21,7 +21,7 @@ def history(tmp_path: Path) -> History:
 def written(history: History, key: str) -> None:
     """One row more."""
     with history.transaction() as conn:
-        conn.execute("INSERT INTO forgotten VALUES (?)", (key,))
+        conn.execute("INSERT INTO forgotten (record_id) VALUES (?)", (key,))
 
 
 def log_bytes(history: History) -> int:

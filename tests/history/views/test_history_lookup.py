@@ -73,8 +73,10 @@ def test_outcomes_walk_the_ledger_from_its_end(reader: sqlite3.Connection) -> No
 
 def test_outcomes_of_a_user_are_a_range_too(reader: sqlite3.Connection) -> None:
     """However many others have, and however many of his jobs still wait."""
-    steps = plan(reader, outcomes.OUTCOMES_OF_USER, ("ada",))
-    assert steps[0] == "SEARCH d USING INDEX decisions_of_user (user=? AND rowid>?)"
+    (walk,) = plan(reader, outcomes._WALKED, ("ada",))
+    assert walk.endswith("USING INDEX decisions_of_user (user=?)")
+    steps = plan(reader, outcomes.OUTCOMES_OF_USER, ("ada", 1, 9))
+    assert steps[0] == "SEARCH d USING INDEX decisions_of_user (user=? AND rowid>? AND rowid<?)"
     assert "SEARCH d USING INDEX decisions_believed (state=? AND rowid=?)" in steps
     assert not any("SORT" in step or "TEMP" in step for step in steps)
     assert not any(step.startswith("SCAN") for step in steps)

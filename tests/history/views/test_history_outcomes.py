@@ -1,6 +1,7 @@
 """Outcomes, gain and what dlqueue knows of itself: exact answers from a few rows."""
 
 import sqlite3
+from contextlib import closing
 from math import log
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from slurm_ext.core.records import Level
 from slurm_ext.core.stats import FEWEST
 from slurm_ext.history.store.store import History
-from slurm_ext.history.views import columns, gain, self_metrics
+from slurm_ext.history.views import columns, gain, outcomes, self_metrics
 from slurm_ext.history.views.outcomes import Residual, outcomes_of, predicted_of
 from slurm_ext.history.views.self_metrics import accuracy_of, read_self_metrics
 from tests.history.conftest import add_decision, add_run, insert
@@ -126,6 +127,39 @@ def test_outcomes_are_the_newest_claimed_ones(history: History) -> None:
     assert [one.achieved for one in outcomes_of(history.conn, history.path, 9)] == [4.0, 1.0]
     assert [one.achieved for one in outcomes_of(history.conn, history.path, 2)] == [4.0]
     assert outcomes_of(history.conn, history.path, 0) == []
+
+
+def test_outcomes_of_a_user_are_the_same_in_pages(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decisions are parted, never the runs of one; those without an outcome end nothing."""
+    monkeypatch.setattr(outcomes, "_PAGE", 2)
+    for number in range(1, 10):
+        an_outcome(history, number, 200.0 + number, user="ada")
+        for node in (100, 200):
+            add_run(history.conn, number + node, decision=f"d{number}")
+            rate = 0.0 if number in (4, 5, 6) else 400.0 - node
+            insert(history.conn, "loader_runs", run=number + node, samples_per_s=rate)
+    history.conn.execute("DELETE FROM loader_runs WHERE run IN (4, 5, 6)")
+    an_outcome(history, 10, 1.0, user="bob")
+    found = outcomes.outcomes_of_user(history.conn, history.path, "ada")
+    assert [(one.decision, one.achieved) for one in found] == [
+        (number, 200.0 + number) for number in (9, 8, 7, 3, 2, 1)
+    ]
+    assert outcomes.outcomes_of_user(history.conn, history.path, "ada", 2) == found[:2]
+
+
+def test_the_log_begins_again_while_outcomes_are_judged(history: History) -> None:
+    """No read of the history lasts while one outcome after the other is looked at."""
+    for number in (1, 2, 3):
+        an_outcome(history, number, 150.0, user="ada")
+    with closing(sqlite3.connect(history.path)) as reader:
+        walk = outcomes._of_user(reader, "ada")
+        assert next(walk).decision == 3
+        history.conn.execute("PRAGMA busy_timeout = 0")
+        busy, *_ = history.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        assert not busy
+        assert len(list(walk)) == 2
 
 
 def test_the_gain_compares_the_changed_with_those_left_as_written(history: History) -> None:
