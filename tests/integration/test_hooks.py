@@ -155,6 +155,20 @@ def test_a_cancelled_job_that_ends_by_itself(slurm: Sandbox) -> None:
     assert _only(slurm, job_id)["outcome"]["state"] in {*ends_of_cancelled(slurm), "COMPLETED"}
 
 
+def test_a_suspended_job_did_not_run_meanwhile(slurm: Sandbox) -> None:
+    """Its elapsed time is without that, as Slurm's run time is and its time limit."""
+    gate, wait = gated(slurm, "suspended")
+    job_id, _ = slurm.sbatch("-n1", "--wrap", wait)
+    until(lambda: slurm.job(job_id).get("JobState") == "RUNNING", "the job does not start")
+    slurm.run(["scontrol", "suspend", str(job_id)])
+    time.sleep(6)  # Slurm counts whole seconds; two of them may be the clocks' difference
+    slurm.run(["scontrol", "resume", str(job_id)])
+    gate.touch()
+    assert slurm.wait(job_id) == "COMPLETED"
+    times = _only(slurm, job_id)["times"]
+    assert times["end_s"] - times["start_s"] - times["elapsed_s"] > 3
+
+
 def test_a_requeued_job_has_a_record_a_run(slurm: Sandbox) -> None:
     """The first run is REQUEUED, the second one ends as it ends; each under its own count."""
     job_id, _ = slurm.sbatch("--requeue", "--wrap", "sleep 600")

@@ -32,6 +32,7 @@ COLUMNS = (
     "Partition",
     "ExitCode",
     "Timelimit",
+    "ElapsedRaw",
     "NCPUS",
     "NNodes",
     "AllocTRES",
@@ -123,7 +124,10 @@ def _times(line: Mapping[str, str], zone: tzinfo | None) -> Record:
         raise NotTakenError(NEVER_RAN)  # cancelled while it waited
     if not submit_s <= start_s <= end_s:
         raise ValueError(f"Submit, Start and End are out of order: {_three(line)}")
-    return {"submit_s": submit_s, "start_s": start_s, "end_s": end_s, "elapsed_s": end_s - start_s}
+    elapsed_s = end_s - start_s
+    if (ran := line.get("ElapsedRaw", "")).isdecimal():  # without the time that it was suspended
+        elapsed_s = min(elapsed_s, float(ran))
+    return {"submit_s": submit_s, "start_s": start_s, "end_s": end_s, "elapsed_s": elapsed_s}
 
 
 def _nodes(line: Mapping[str, str]) -> str:

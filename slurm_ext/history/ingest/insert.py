@@ -3,6 +3,7 @@
 import sqlite3
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from slurm_ext.core.job_keys import record_keys
 from slurm_ext.core.records import Outcome
@@ -22,6 +23,7 @@ from slurm_ext.history.store.names import (
     KEY_COLUMNS,
     LOADER_COLUMNS,
     NEXT_S,
+    OVER_S,
     SACCT,
     SINCE,
     STORED_LEVELS,
@@ -96,9 +98,8 @@ _INSERT_CORUNNER = (
 
 # A run that retention removed is known, and nothing is better than its record was.
 _KNOWN = (
-    "SELECT id, source, uid, state, max(end_s, coalesce(start_s, end_s)) FROM runs"
-    " WHERE record_id = ?1 UNION ALL"
-    f" SELECT NULL, 'epilog', 0, '{Outcome.UNKNOWN}', NULL FROM forgotten WHERE record_id = ?1"
+    f"SELECT id, source, uid, state, {OVER_S} FROM runs WHERE record_id = ?1 UNION ALL"
+    f" SELECT NULL, 'epilog', 0, '{Outcome.UNKNOWN}', over_s FROM forgotten WHERE record_id = ?1"
 )
 
 
@@ -112,7 +113,7 @@ class Inserter:
     def put(self, rows: RecordRows, now_s: float) -> IngestResult:
         """Insert, replace or leave a record, by its id and by its witness."""
         new = rows.run
-        row = self._conn.execute(_KNOWN, (new.record_id,)).fetchone()
+        row = self._known(new)
         if row is None:
             if new.source != SACCT:
                 same_end = (new.job_id, new.cluster, new.end_s, SAME_END_S)
@@ -133,6 +134,14 @@ class Inserter:
         if source == RECONCILE:
             self._set_state(run, final_state(new.state, new.source, state))
         return IngestResult.REPLACED
+
+    def _known(self, new: RunRecord) -> Any:
+        """The row of _KNOWN with the record's name; none where it is of a run after a forgotten."""
+        row = self._conn.execute(_KNOWN, (new.record_id,)).fetchone()
+        if row is None or row[0] is not None or not _is_next(new, row[4], row[3]):
+            return row
+        self._conn.execute("DELETE FROM forgotten WHERE record_id = ?", (new.record_id,))
+        return None
 
     def _replace(self, run: int, rows: RecordRows, now_s: float) -> None:
         for table in _CHILDREN:

@@ -12,7 +12,9 @@ OWNER_OF_LEVEL = {Level.OWN_KIND: "user", Level.ACCOUNT_KIND: "account"}
 STORED_LEVELS = tuple(level for level in Level if level not in OWNER_OF_LEVEL)
 KEY_OF_LEVEL = {level: f"key_{level.name.lower()}" for level in STORED_LEVELS}
 NEXT_S = 2.0  # two clocks' difference: what starts later than a run's end is another run
-SINCE = f"(end_s IS NULL OR max(end_s, coalesce(start_s, end_s)) + {NEXT_S} >= ?)"
+OVER_S = "max(end_s, coalesce(start_s, end_s))"
+"""A run's end; its start where a clock was set back meanwhile."""
+SINCE = f"(end_s IS NULL OR {OVER_S} + {NEXT_S} >= ?)"
 """Runs that did not end before a second in which Slurm started one of this number.
 
 A slurmctld that lost its state, or its last seconds, gives numbers of jobs and restarts again.

@@ -1,8 +1,10 @@
-"""Retention: old runs and their evidence are deleted, their record ids stay.
+"""Retention: old runs and their evidence are deleted, their record ids and ends stay.
 
-A node that was cut off for years may deliver an old record again; it must not count twice.
+A node that was cut off for years may deliver an old record again; it must not count twice. A
+new run whose number Slurm gave again, having lost its state, starts after that end.
 """
 
+from slurm_ext.history.store.names import OVER_S
 from slurm_ext.history.store.store import History
 
 _CHUNK = 1000  # a short write lock each, so that ingest never waits long
@@ -10,6 +12,10 @@ _CHUNK = 1000  # a short write lock each, so that ingest never waits long
 _BY_END = (
     "SELECT id FROM runs WHERE end_s < :before_s"
     " UNION ALL SELECT id FROM runs WHERE end_s IS NULL AND ingested_s < :before_s LIMIT :limit"
+)
+_KEEP = (
+    "INSERT OR REPLACE INTO forgotten (record_id, over_s)"
+    f" SELECT record_id, coalesce({OVER_S}, ingested_s) FROM runs WHERE id = ?"
 )
 
 
@@ -33,9 +39,7 @@ def forget(history: History, before_s: float) -> int:
 def _forget_chunk(history: History, before_s: float) -> int:
     with history.transaction() as conn:
         old = conn.execute(_BY_END, {"before_s": before_s, "limit": _CHUNK}).fetchall()
-        conn.executemany(
-            "INSERT OR IGNORE INTO forgotten SELECT record_id FROM runs WHERE id = ?", old
-        )
+        conn.executemany(_KEEP, old)
         conn.executemany("DELETE FROM runs WHERE id = ?", old)
     return len(old)
 

@@ -298,6 +298,16 @@ def parts_of_nodes(db: "Database") -> None:
     )
 
 
+def ends_of_forgotten_runs(db: "Database") -> None:
+    """Add the end of a run that retention removed: a later start is of a number given again.
+
+    Of those removed before, it was before now.
+    """
+    db.execute("ALTER TABLE forgotten ADD COLUMN over_s REAL")
+    db.execute("UPDATE forgotten SET over_s = ?", (time.time(),))
+    check_types(db, "forgotten")
+
+
 TABLES = (
     "runs",
     "loader_runs",
@@ -339,6 +349,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     lighter_checks,
     two_worlds,
     parts_of_nodes,
+    ends_of_forgotten_runs,
 )
 
 

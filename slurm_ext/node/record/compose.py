@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from slurm_ext.node.common.spool_layout import Spool
 
 CLEAR_S = 0.2  # for the run folder: housekeeping removes what is left
+_ENDING_S = 60.0  # KillWait is 30 s; a job that is cancelled while suspended ended long before
+_CLOCKS_S = 2.0  # the controller's clock and the node's
 _FILLED_IN = ("job_name", "array_job_id", "array_task_id")
 _ALLOCATED = ("num_nodes", "num_tasks", "cpus_per_task", "time_limit_s")
 _DIVIDED = ("cpus", "mem_bytes")  # the controller has those of all nodes
@@ -104,7 +106,7 @@ def _compose(config: NodeConfig, spool: Spool, key: str, deadline: float) -> dic
         "record_id": record_id(config.cluster, job_id, restart, str(identity["node"])),
         "identity": fields.pick("identity", _filled(identity, facts, _FILLED_IN)),
         "allocation": fields.pick("allocation", allocation),
-        "times": fields.pick("times", _times(kept, end, facts)),
+        "times": fields.pick("times", _times(kept, end, facts, restart)),
         "outcome": fields.pick("outcome", outcome(end, facts, restart=restart, rebooted=rebooted)),
         "host": fields.pick("host", base.get("host") or {}),
         "counters": counter_rows(
@@ -178,15 +180,32 @@ def _filled(
 
 
 def _times(
-    kept: Mapping[str, Any], end: Mapping[str, Any] | None, facts: Mapping[str, Any] | None
+    kept: Mapping[str, Any],
+    end: Mapping[str, Any] | None,
+    facts: Mapping[str, Any] | None,
+    restart: int,
 ) -> dict[str, Any]:
     """Wall times as Slurm has them; the elapsed time is by a clock that nobody sets."""
     elapsed_s = kept.get("seen_s")
     if end and kept.get("boot_id") == end["boot_id"]:
         elapsed_s = round(max(0.0, end["uptime_s"] - kept["started_uptime_s"]), 3)
+        if facts and facts["restarts"] == restart:
+            elapsed_s = _unsuspended(elapsed_s, end["ended_s"], facts)
     return {
         "submit_s": facts["submit_s"] if facts else None,
         "start_s": kept.get("started_s"),
         "end_s": end["ended_s"] if end else None,
         "elapsed_s": elapsed_s,
     }
+
+
+def _unsuspended(elapsed_s: float, ended_s: float, facts: Mapping[str, Any]) -> float:
+    """The elapsed time without that in which Slurm had the job suspended.
+
+    Slurm's own is without it; the job's last seconds, which come after Slurm's end, count here.
+    """
+    start_s, end_s, ran_s = facts["start_s"], facts["end_s"], facts["ran_s"]
+    if None in (start_s, end_s, ran_s) or start_s > ended_s or squeue.is_taken_back(facts, ended_s):
+        return elapsed_s
+    counted_s = round(ran_s + min(max(0.0, ended_s - end_s), _ENDING_S), 3)
+    return counted_s if counted_s + _CLOCKS_S < elapsed_s else elapsed_s

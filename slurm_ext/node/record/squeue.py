@@ -37,10 +37,12 @@ _FIELDS = (
     ("array_job_id", "ArrayJobID", 20),
     ("array_task_id", "ArrayTaskID", 20),
     ("mem_bytes", "tres-alloc", 400),
+    ("ran_s", "TimeUsed", 24),
     ("job_name", "Name", 256),
 )
 MOST_BYTES = 8 << 20  # of 8,000 tasks of one array
 _TEXTS = ("state", "reason")
+_CLOCKS = ("time_limit_s", "ran_s")
 _TO_RUN_AGAIN = ("COMPLETING", "PENDING", "REQUEUED")
 _AHEAD_S = 60.0  # beyond any difference of clocks
 GOING_ON = frozenset(
@@ -112,7 +114,7 @@ def _value(name: str, cell: str) -> object:
         return cell
     if name == "mem_bytes":
         return memory_bytes(cell)
-    if name == "time_limit_s":
+    if name in _CLOCKS:
         return seconds(cell)
     return int(cell) if cell.isdecimal() and len(cell) < 19 else None
 
@@ -131,7 +133,7 @@ def memory_bytes(tres: str) -> int | None:
 
 
 def seconds(limit: str) -> int | None:
-    """Seconds of a time limit as Slurm writes it; None for no limit. core/units.py's twin."""
+    """Seconds of a time as Slurm writes it; None for no limit. core/units.py's twin."""
     days, dash, clock = limit.rpartition("-")
     parts = clock.split(":")
     if len(parts) > 3 or not all(part.isdecimal() for part in [*parts, *([days] if dash else [])]):

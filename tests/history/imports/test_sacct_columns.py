@@ -49,6 +49,14 @@ def test_the_least_that_a_line_may_have() -> None:
     assert record["counters"] == []
 
 
+@pytest.mark.parametrize(
+    ("text", "elapsed_s"), [("60", 60.0), ("0", 0.0), ("9000", 3600.0), ("", 3600.0), ("x", 3600.0)]
+)
+def test_a_job_did_not_run_while_it_was_suspended(text: str, elapsed_s: float) -> None:
+    """ElapsedRaw is without that; where it lacks, or says more, end less start is all there is."""
+    assert only("times", ElapsedRaw=text)["elapsed_s"] == elapsed_s
+
+
 def test_each_name_comes_from_its_own_column() -> None:
     """None is taken for another; the line's cluster counts before the one that was named."""
     identity = only(

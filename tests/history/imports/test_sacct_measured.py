@@ -170,6 +170,6 @@ def test_the_columns_that_are_asked_for() -> None:
     """The order of `sacct -o`, which the message to the user shows."""
     assert ",".join(sacct.COLUMNS) == (
         "JobIDRaw,State,Submit,Start,End,Cluster,JobID,JobName,User,UID,Account,Partition,"
-        "ExitCode,Timelimit,NCPUS,NNodes,AllocTRES,NodeList,WorkDir,TotalCPU,AdminComment,"
-        "ConsumedEnergyRaw"
+        "ExitCode,Timelimit,ElapsedRaw,NCPUS,NNodes,AllocTRES,NodeList,WorkDir,TotalCPU,"
+        "AdminComment,ConsumedEnergyRaw"
     )

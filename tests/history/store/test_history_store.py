@@ -24,7 +24,7 @@ try:
     with open_history(Path(sys.argv[1]), read_only=sys.argv[2] == "read") as history:
         if sys.argv[2] == "write":
             with history.transaction() as conn:
-                conn.execute("INSERT OR IGNORE INTO forgotten VALUES ('x')")
+                conn.execute("INSERT OR IGNORE INTO forgotten (record_id) VALUES ('x')")
         history.conn.execute("SELECT count(*) FROM runs").fetchone()
         print("opened")
 except HistoryError as error:
