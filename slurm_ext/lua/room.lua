@@ -31,10 +31,13 @@ local function check_cpus(job, fields, partition)
   if fields.min_cpus > math.max(most, job.min_cpus or 1) then refuse("more CPUs than a node has") end
 end
 
--- A task that wrote its memory keeps it, rounded up to a whole MiB for each CPU.
+-- A task that wrote its memory keeps it, rounded up to a whole MiB for each CPU. Beside
+-- --mem-per-gpu no step of a job with memory by the CPU would start.
 local function check_memory(job, fields)
   local before, after = job.min_mem_per_cpu, fields.min_mem_per_cpu
-  if not after or type(before) ~= "number" or before >= UNSET_MEMORY then return end
+  if not after then return end
+  if (job.mem_per_tres or "") ~= "" then refuse("memory by the CPU beside memory by the GPU") end
+  if type(before) ~= "number" or before >= UNSET_MEMORY then return end
   local written = job.cpus_per_task or UNSET_CPUS
   if written >= UNSET_CPUS then written = 1 end
   local cpus = fields.cpus_per_task or written

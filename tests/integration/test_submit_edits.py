@@ -174,6 +174,19 @@ def test_a_giant_script_is_submitted(slurm: Sandbox) -> None:
     assert (job["NumCPUs"], lines[1]) == ("2", "step 2")
 
 
+def test_a_raised_job_that_lost_cpus_while_it_waited_still_runs(make_sandbox: MakeSandbox) -> None:
+    """After `scontrol update` to fewer CPUs its srun asks for no more than it has."""
+    slurm = make_sandbox(lua=True, hooks=True, cpus=8)
+    with FakeAdvisor(Path(slurm.settings["paths.socket"]), says(reply(cpus(8)))):
+        job_id, _ = slurm.sbatch("-H", script=SHOW)
+    fewer = ("NumCPUs=2", "CPUsPerTask=2", "MinCPUsNode=2")
+    slurm.run(["scontrol", "update", f"JobId={job_id}", *fewer])
+    slurm.run(["scontrol", "release", str(job_id)])
+    assert slurm.wait(job_id) == "COMPLETED", slurm.output(job_id)
+    batch, step = slurm.output(job_id).splitlines()
+    assert (batch.split(), step.split()[0]) == (["batch", "2"], "step")
+
+
 def test_a_joined_site_file_keeps_its_own_rules(make_sandbox: MakeSandbox) -> None:
     """Added to a site's own job_submit.lua, dlqueue sees what that file has decided before."""
     slurm = make_sandbox(lua=True)

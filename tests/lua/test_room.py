@@ -76,6 +76,16 @@ def test_a_job_keeps_the_memory_that_it_wrote(
     assert reason(controller, {**cpus(3), "min_mem_per_cpu": 134}, MEMORY) == ""
 
 
+def test_a_job_with_memory_by_its_gpu_gets_none_by_its_cpus(controller: Controller) -> None:
+    """Slurm hands both to its steps, and srun takes one of them only."""
+    edits = {**cpus(2), "min_mem_per_cpu": 200}
+    by_gpu = {"mem_per_tres": "gres:gpu:20480"}
+    why = "answered what is not allowed: memory by the CPU beside memory by the GPU"
+    assert reason(controller, edits, by_gpu) == why
+    assert reason(controller, cpus(2), by_gpu) == ""
+    assert reason(controller, edits, {"mem_per_tres": ""}) == ""
+
+
 def test_only_the_sites_own_feature_is_preferred(controller: Controller) -> None:
     """Slurm rejects a job that prefers a feature of no node."""
     assert reason(controller, {"gres": "mps:50", "prefer": "no-such-feature"}) == (

@@ -31,6 +31,7 @@ class PartitionRules:
     keeps_cores: bool = True  # jobs on cores of their own; False: they compute on each other's
     whole_nodes: bool = False  # a job has every CPU of its nodes, whatever it asks for
     cpus_by_gpu: bool = False  # a job that names no CPUs has some for each GPU
+    mem_by_gpu: bool = False  # a job that names no memory has some for each GPU
     allowance: "JobAllowance" = field(
         default_factory=_no_limits
     )  # of the job's association and QOS
@@ -51,7 +52,7 @@ def limits_for(job: Submission, rules: PartitionRules | None, max_workers: int) 
 def _roof(job: Submission, rules: PartitionRules) -> int:
     """CPUs that a node has for each task, and memory for where the default brings it along."""
     roof = rules.cpus_per_node // tasks_of(job)
-    if rules.mem_per_node_mib and rules.def_mem_per_cpu_mib and _by_default(job):
+    if rules.mem_per_node_mib and rules.def_mem_per_cpu_mib and names_no_memory(job):
         roof = min(roof, rules.mem_per_node_mib // (rules.def_mem_per_cpu_mib * tasks_of(job)))
     allowed = _allowed_cpus(job, rules)
     if allowed is not None:
@@ -71,7 +72,7 @@ def _allowed_cpus(job: Submission, rules: PartitionRules) -> int | None:
     minutes = job.time_limit_minutes
     over_time = (allowance.max_cpu_minutes, _part(allowance.sum_cpu_minutes))
     limits += [most // minutes if minutes else 0 for most in over_time if most is not None]
-    if allowance.max_mem_mib is not None and per_cpu and _by_default(job):
+    if allowance.max_mem_mib is not None and per_cpu and names_no_memory(job):
         limits.append(allowance.max_mem_mib // per_cpu)
     return min((limit for limit in limits if limit is not None), default=None)
 
@@ -80,7 +81,8 @@ def _part(limit: int | None) -> int | None:
     return None if limit is None else limit // _JOBS_IN_A_SUM
 
 
-def _by_default(job: Submission) -> bool:
+def names_no_memory(job: Submission) -> bool:
+    """True if the job names no memory by node or by CPU: Slurm's default holds."""
     return job.mem_per_node_mib is None and not job.mem_per_cpu_mib
 
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of
+from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, names_no_memory
 from slurm_ext.core.gpu_request import gpus_of
 from slurm_ext.core.records import Mode, Submission
 from slurm_ext.core.settings.document import Settings
@@ -48,6 +48,8 @@ def why_not_edited(job: Submission) -> str | None:
         return "it runs in a reservation"
     if job.cpus_per_tres is not None:
         return "--cpus-per-gpu sets its CPUs"
+    if job.mem_per_tres is not None:
+        return "--mem-per-gpu sets its memory"
     if (job.pn_min_cpus or 1) > cpus_of(job):
         return "--mincpus sets its CPUs"
     if job.num_tasks is None and _gpus_set_tasks(job):
@@ -65,6 +67,8 @@ def why_not_here(job: Submission, rules: PartitionRules | None) -> str | None:
         return "its partition gives whole nodes anyway"
     if rules is not None and rules.cpus_by_gpu and job.cpus_per_task is None and gpus_of(job):
         return "JobDefaults sets its CPUs by the GPU"
+    if rules is not None and rules.mem_by_gpu and gpus_of(job) and names_no_memory(job):
+        return "JobDefaults sets its memory by the GPU"
     return None
 
 

@@ -63,6 +63,7 @@ def _narrowest(rules: list[PartitionRules]) -> PartitionRules:
         keeps_cores=all(r.keeps_cores for r in rules),
         whole_nodes=any(r.whole_nodes for r in rules),
         cpus_by_gpu=any(r.cpus_by_gpu for r in rules),
+        mem_by_gpu=any(r.mem_by_gpu for r in rules),
     )
 
 

@@ -52,6 +52,7 @@ def _rules(
     if not nodes:
         return None
     per_node = partition.def_mem_per_node_mib or partition.def_mem_per_cpu_mib
+    by_gpu = (partition.job_defaults or config.get("JobDefaults", "")).lower()
     return PartitionRules(
         cpus_per_node=_least([*(_cpus(n, partition) for n in nodes), partition.max_cpus_per_node])
         or 1,
@@ -61,8 +62,8 @@ def _rules(
         max_mem_per_cpu_mib=partition.max_mem_per_cpu_mib or _mib(config, "MaxMemPerCPU"),
         keeps_cores=keeps_cores(config),
         whole_nodes=partition.exclusive,
-        cpus_by_gpu="defcpupergpu"
-        in (partition.job_defaults or config.get("JobDefaults", "")).lower(),
+        cpus_by_gpu="defcpupergpu" in by_gpu,
+        mem_by_gpu="defmempergpu" in by_gpu,
     )
 
 

@@ -43,9 +43,13 @@ class Settings:
         return Path(self["paths.state_dir"])
 
     def mode_for(self, partition: str | None, account: str | None) -> Mode:
-        """Mode of the account, else of the partition, else of the site, whatever the kill file."""
-        site = Mode(self["site.mode"])
-        by_partition = self.partition_modes.get(partition or "", site)
+        """Mode of the account, else of the partition, else of the site, whatever the kill file.
+
+        Of several partitions (a,b) Slurm may take any: the least far-going mode counts.
+        """
+        site, order = Mode(self["site.mode"]), list(Mode)
+        names = (partition or "").split(",")
+        by_partition = min((self.partition_modes.get(n, site) for n in names), key=order.index)
         return self.account_modes.get(account or "", by_partition)
 
 

@@ -18,13 +18,13 @@ _OF_THE_RUN = ("RUN_DIR", "LENT", "MAX_WORKERS", "TOLD")
 
 
 def unset_lines(env: Mapping[str, str], runs: str, run_dir: str | None) -> list[str]:
-    """Lines that take them out; none where the job's environment is its own.
+    """Lines that take them out; of an environment of the job's own only CPUs that it has lost.
 
     `runs`: the folder of all run folders; `run_dir`: the job's own, None if it is left alone.
     """
     inherited = env.get("DLQUEUE_RUN_DIR", "")
     if not inherited.startswith(f"{runs}/") or inherited == run_dir:
-        return []
+        return ["unset SRUN_CPUS_PER_TASK"] if run_dir and _has_lost_cpus(env) else []
     ours = _OF_THE_RUN if run_dir is None else ()
     names = [
         f"DLQUEUE_{name}"
@@ -47,9 +47,21 @@ def is_told_another(env: Mapping[str, str], run_dir: str | None) -> bool:
 def _is_too_wide(env: Mapping[str, str]) -> bool:
     """True if srun would ask for CPUs of the other job: it would fail, or wait for ever."""
     wanted, own = env.get("SRUN_CPUS_PER_TASK", ""), env.get("SLURM_CPUS_PER_TASK")
-    there = env.get("SLURM_CPUS_ON_NODE", "")
-    beyond = wanted.isdecimal() and there.isdecimal() and int(wanted) > int(there)
-    return bool(wanted) and (wanted != own or beyond)
+    return bool(wanted) and (wanted != own or _is_beyond(env))
+
+
+def _has_lost_cpus(env: Mapping[str, str]) -> bool:
+    """True if `scontrol update` took CPUs from the waiting job: no srun of its script would start.
+
+    A step may have fewer than its job on purpose, and a variable of its own for what it starts.
+    """
+    return "SLURM_STEP_ID" not in env and _is_beyond(env)
+
+
+def _is_beyond(env: Mapping[str, str]) -> bool:
+    """True if srun would ask for more CPUs than the job has here."""
+    wanted, there = env.get("SRUN_CPUS_PER_TASK", ""), env.get("SLURM_CPUS_ON_NODE", "")
+    return wanted.isdecimal() and there.isdecimal() and int(wanted) > int(there)
 
 
 def _path_lines(before: str) -> list[str]:

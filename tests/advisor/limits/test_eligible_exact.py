@@ -44,6 +44,8 @@ def test_the_reason_for_no_edit_at_all_is_one_clause(
         ({"shared": 2}, None),
         ({"reservation": ""}, "it runs in a reservation"),
         ({"cpus_per_tres": ""}, "--cpus-per-gpu sets its CPUs"),
+        ({"mem_per_tres": "gres:gpu:20480"}, "--mem-per-gpu sets its memory"),
+        ({"mem_per_cpu_mib": 4096}, None),
         ({"pn_min_cpus": 16}, "--mincpus sets its CPUs"),
         ({"pn_min_cpus": 16, "cpus_per_task": 8}, "--mincpus sets its CPUs"),
         ({"pn_min_cpus": 8, "cpus_per_task": 8}, None),
@@ -62,7 +64,7 @@ def test_the_reason_for_no_edit_at_all_is_one_clause(
     ],
 )
 def test_the_reason_to_learn_only_is_one_clause(fields: dict[str, Any], why: str | None) -> None:
-    """Whole nodes, reservations, CPUs by the GPU, and more than one node."""
+    """Whole nodes, reservations, CPUs or memory by the GPU, and more than one node."""
     assert why_not_edited(Submission(**fields)) == why
 
 
@@ -112,9 +114,17 @@ def test_words_of_a_comment_are_split_at_commas_semicolons_and_blanks() -> None:
         ),
         ({"tres_per_node": "gpu:1", "cpus_per_task": 2}, {"cpus_by_gpu": True}, None),
         ({}, {"cpus_by_gpu": True}, None),
+        (
+            {"tres_per_node": "gpu:1", "cpus_per_task": 2},
+            {"mem_by_gpu": True},
+            "JobDefaults sets its memory by the GPU",
+        ),
+        ({"tres_per_node": "gpu:1", "mem_per_cpu_mib": 100}, {"mem_by_gpu": True}, None),
+        ({"tres_per_node": "gpu:1", "mem_per_node_mib": 0}, {"mem_by_gpu": True}, None),
+        ({}, {"mem_by_gpu": True}, None),
     ],
 )
-def test_a_partition_may_give_other_cpus_than_the_job_asks_for(
+def test_a_partition_may_give_other_cpus_or_memory_than_the_job_asks_for(
     fields: dict[str, Any], rules: dict[str, Any] | None, why: str | None
 ) -> None:
     """Then dlqueue does not know what the job has, and writes nothing."""

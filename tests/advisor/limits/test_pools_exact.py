@@ -25,26 +25,28 @@ from slurm_ext.slurm.allowances import Allowances
 
 
 @pytest.mark.parametrize(
-    ("partition", "config", "whole_nodes", "cpus_by_gpu"),
+    ("partition", "config", "known"),
     [
-        ({}, {}, False, False),
-        ({"exclusive": True}, {}, True, False),
-        ({"job_defaults": "DefCpuPerGPU=4,DefMemPerGPU=1"}, {}, False, True),
-        ({}, {"JobDefaults": "DefCpuPerGPU=4"}, False, True),
-        ({"job_defaults": "DefMemPerGPU=1"}, {"JobDefaults": "DefCpuPerGPU=4"}, False, False),
+        ({}, {}, set()),
+        ({"exclusive": True}, {}, {"whole_nodes"}),
+        ({"job_defaults": "DefCpuPerGPU=4,DefMemPerGPU=1"}, {}, {"cpus_by_gpu", "mem_by_gpu"}),
+        ({}, {"JobDefaults": "DefCpuPerGPU=4"}, {"cpus_by_gpu"}),
+        ({}, {"JobDefaults": "DefMemPerGPU=4"}, {"mem_by_gpu"}),
+        ({"job_defaults": "DefMemPerGPU=1"}, {"JobDefaults": "DefCpuPerGPU=4"}, {"mem_by_gpu"}),
     ],
 )
-def test_a_partition_that_gives_cpus_by_itself_is_known(
-    partition: dict[str, Any], config: dict[str, str], *, whole_nodes: bool, cpus_by_gpu: bool
+def test_a_partition_that_gives_cpus_or_memory_by_itself_is_known(
+    partition: dict[str, Any], config: dict[str, str], known: set[str]
 ) -> None:
     """By OverSubscribe=EXCLUSIVE, or by JobDefaults, where a partition's own go first."""
+    names = ("whole_nodes", "cpus_by_gpu", "mem_by_gpu")
     client = MemoryClient(
         known_nodes=(NodeInfo(name="n1", cpus=8, mem_mib=800, partitions=("a",)),),
         known_partitions=(PartitionInfo(name="a", **partition),),
         known_config=config,
     )
     rules = read_rules(client).partitions["a"]
-    assert (rules.whole_nodes, rules.cpus_by_gpu) == (whole_nodes, cpus_by_gpu)
+    assert {name for name in names if getattr(rules, name)} == known
 
 
 @pytest.mark.parametrize(("per_socket", "cpus"), [(None, 64), (8, 16), (40, 64)])
@@ -118,18 +120,29 @@ def test_a_partitions_own_default_for_nodes_goes_before_slurm_conf() -> None:
 
 
 def test_of_two_partitions_each_rule_is_the_narrower() -> None:
-    """Least of CPUs and memory, most of what comes with each CPU; no rule is no limit."""
+    """Least of CPUs and memory, most of what comes with each CPU; no rule is no limit.
+
+    What one of them sets by the GPU is set.
+    """
     one = PartitionRules(
         cpus_per_node=8, mem_per_node_mib=100, def_mem_per_cpu_mib=1, max_mem_per_cpu_mib=9
     )
     two = PartitionRules(
-        cpus_per_node=4, mem_per_node_mib=200, def_mem_per_cpu_mib=2, max_mem_per_cpu_mib=5
+        cpus_per_node=4,
+        mem_per_node_mib=200,
+        def_mem_per_cpu_mib=2,
+        max_mem_per_cpu_mib=5,
+        mem_by_gpu=True,
     )
     rules = ClusterRules(
         partitions={"a": one, "b": two, "c": PartitionRules(cpus_per_node=16)}, default="a,b"
     )
     both = PartitionRules(
-        cpus_per_node=4, mem_per_node_mib=100, def_mem_per_cpu_mib=2, max_mem_per_cpu_mib=5
+        cpus_per_node=4,
+        mem_per_node_mib=100,
+        def_mem_per_cpu_mib=2,
+        max_mem_per_cpu_mib=5,
+        mem_by_gpu=True,
     )
     assert rules.rules_for(Submission()) == both
     assert rules.rules_for(Submission(partition="b,a")) == both

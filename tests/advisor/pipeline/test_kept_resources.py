@@ -121,6 +121,27 @@ def test_busy_threads_of_a_cpu_training_are_kept() -> None:
     assert idle.edits.cpus_per_task == 6
 
 
+@pytest.mark.parametrize(
+    ("memory", "rule", "cpus"),
+    [
+        ({}, {}, 4),
+        ({"mem_per_tres": "gres:gpu:20480"}, {}, None),
+        ({}, {"mem_by_gpu": True}, None),
+        ({"mem_per_cpu_mib": 4096}, {"mem_by_gpu": True}, 4),
+    ],
+)
+def test_a_job_with_memory_by_its_gpu_is_left_as_it_is(
+    memory: dict[str, Any], rule: dict[str, Any], cpus: int | None
+) -> None:
+    """Memory by the CPU would shut out its steps, or take the place of what the GPU brings."""
+    job = replace(JOB, cpus_per_task=8, tres_per_node="gres:gpu:1", **memory)
+    rules = PartitionRules(cpus_per_node=16, def_mem_per_cpu_mib=4096, **rule)
+    known = replace(context(*[replace(THREADS, cores=8.0, used_cores=3.5)] * 2), rules=rules)
+    edits = edited(respond(job, known, TOKEN))
+    assert (edits.cpus_per_task, edits.min_mem_per_cpu) == (cpus, cpus and 8192)
+    assert (edits == Edits()) == (cpus is None)
+
+
 def test_people_see_no_rate_of_other_workers() -> None:
     """Curve, maximum and knee in `predict` are those of the script's own workers."""
     known = context(PINNED, policy__change_explicit="never")

@@ -78,6 +78,17 @@ def test_an_account_overrides_its_partition_and_that_the_site() -> None:
     assert read.mode_for("gpu", "bio") is Mode.ADVISE
 
 
+def test_of_several_partitions_the_least_far_going_mode_counts() -> None:
+    """Slurm may start the job in any of them, in whatever order its user names them."""
+    careful = parse('[site]\nmode="act"\n[mode.partition]\ninteractive="off"', "x")
+    assert careful.mode_for("interactive,batch", None) is Mode.OFF
+    assert careful.mode_for("batch,interactive", None) is Mode.OFF
+    assert careful.mode_for("batch,other", None) is Mode.ACT
+    first = parse('[site]\nmode="shadow"\n[mode.partition]\ngpu="act"', "x")
+    assert first.mode_for("gpu,cpu", None) is Mode.SHADOW
+    assert first.mode_for("gpu", None) is Mode.ACT
+
+
 def test_nothing_configured_means_shadow() -> None:
     """Without a file dlqueue records and changes nothing."""
     assert Settings().mode_for("gpu", "bio") is Mode.SHADOW

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.node.common.job import PROBE_SITE as SITE
+from slurm_ext.node.hooks.inherited import unset_lines
 from tests.node.by_hand import TOKEN, Node
 
 
@@ -219,6 +220,28 @@ def test_srun_asks_for_no_cpus_of_the_other_job(
     """Nobody else sets SRUN_CPUS_PER_TASK anew, and srun reads it: its step would fail or wait."""
     env = {"SRUN_CPUS_PER_TASK": wanted, "SLURM_CPUS_PER_TASK": own, "SLURM_CPUS_ON_NODE": there}
     assert ("unset SRUN_CPUS_PER_TASK" in _lines(node, **env)) == unset
+
+
+@pytest.mark.parametrize(
+    ("own", "there", "lines"),
+    [("2", "2", ["unset SRUN_CPUS_PER_TASK"]), ("2", "8", []), ("8", "8", []), ("2", "", [])],
+)
+def test_a_job_that_lost_cpus_while_it_waited_starts_its_steps(
+    tmp_path: Path, own: str, there: str, lines: list[str]
+) -> None:
+    """`scontrol update` lowers all but this variable; one that its CPUs can serve stays."""
+    env = {"SRUN_CPUS_PER_TASK": "8", "SLURM_CPUS_PER_TASK": own, "SLURM_CPUS_ON_NODE": there}
+    assert unset_lines(env, str(tmp_path), f"{tmp_path}/5.0") == lines
+
+
+def test_cpus_that_a_user_asks_for_in_a_step_or_opted_out_stay(tmp_path: Path) -> None:
+    """A narrow step may start wide ones beside it; a job that opted out is left alone."""
+    env = {"SRUN_CPUS_PER_TASK": "8", "SLURM_CPUS_PER_TASK": "1", "SLURM_CPUS_ON_NODE": "1"}
+    run_dir = f"{tmp_path}/5.0"
+    step = {**env, "SLURM_STEP_ID": "0"}
+    assert unset_lines(step, str(tmp_path), run_dir) == []
+    assert unset_lines({**step, "DLQUEUE_RUN_DIR": run_dir}, str(tmp_path), run_dir) == []
+    assert unset_lines(env, str(tmp_path), None) == []
 
 
 def test_a_step_on_another_node_notes_its_jobs_decision(node: Node, run_dir: Path) -> None:
