@@ -52,6 +52,7 @@ _HONEST = {
     "Partition": "gpu",
     "ExitCode": "0:0",
     "Timelimit": "1-00:00:00",
+    "ElapsedRaw": "3600",
     "NCPUS": "8",
     "NNodes": "2",
     "AllocTRES": "cpu=8,mem=16G,node=2,gres/gpu:a100=2,energy=12.5M",
