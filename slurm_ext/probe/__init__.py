@@ -15,14 +15,19 @@ Which loaders get DLQUEUE_NUM_WORKERS = W workers:
   loaders in one process never hold more than W between them; one for which nothing is left, and
   every other loader (iterable datasets, data pipes, custom iteration), stays as the user set it.
 - From N >= 1 workers: torch starts W instead of N, within the user's semantics (persistent or a
-  new set each epoch).
+  new set each epoch). Worker i bears the number i mod N of N (workers/as_written.py); a
+  `worker_init_fn` that goes by its number keeps the workers as written. One worker (N = 1) makes
+  its first two batches as written: where the second changed the dataset, or read on in a file or an
+  iterator that it was given, there are no others (streams/watch.py).
 - From 0 workers: only with torch's own samplers, under fork, and for a dataset that showed on two
   batches in the training process that it keeps no state and holds no open file, socket, thread,
   database or GPU memory, and which the loop does not change between two batches, as far as a look
-  before each batch sees (inspection/loop_changes.py). Whatever goes wrong in the workers, the same
+  before each batch sees (inspection/loop_changes.py). A worker's copy that a fetch writes to later
+  is seen as well, and the batch refused there. Whatever goes wrong in the workers, the same
   epoch goes on in the training process with the batch that was next: nothing lost, nothing twice.
-- Seeds: torch's seed counts as pinned where it is below 2**32 (unpinned ones are random 64-bit
-  numbers). A pinned job with workers is left alone. A pinned job without workers gets them only
+- Seeds: a seed counts as pinned where torch's own or that of the loader's generator is below 2**32
+  or a new generator's (unpinned, torch's own is a larger random number). A pinned job with workers
+  is left alone. A pinned job without workers gets them only
   while fetching draws no random numbers; the first batch that does is fetched again in the
   training process, which stays with it, so that every random stream is the user's own.
   DLQUEUE_SEEDED=allow lifts both.

@@ -46,7 +46,8 @@ class Gates:
             meter.gate_open = meter.most_workers = None
         elif loader.num_workers:
             gate.own, gate.drawing = int(loader.num_workers), rules.drawing(loader)
-            if rules.keeps_streams(loader, self.directive):
+            gate.draws_matter = rules.draws_matter(loader, self.directive)
+            if gate.draws_matter or rules.in_one_order(loader):
                 gate.keeps_streams, gate.planned, gate.limit = True, gate.limit, gate.own
         return gate
 
@@ -66,9 +67,10 @@ class Gates:
 
     def guard(self, loader: Any, gate: Gate | None) -> Watch | None:
         """The look at the first fetches of a loader's new workers; None: none."""
-        if not self.can_gate or not rules.keeps_streams(loader, self.directive):
-            return None
-        return Watch(closely=gate is not None)
+        if gate is not None:
+            return Watch(closely=True, draws=gate.draws_matter) if gate.keeps_streams else None
+        draws = self.can_gate and rules.draws_matter(loader, self.directive)
+        return Watch(closely=False) if draws else None
 
     def _new_gate(self, loader: Any, meter: LoaderMeter, own: int) -> Gate | None:
         """A gate with as many workers as are left and fit; None: not even the user's `own` are.

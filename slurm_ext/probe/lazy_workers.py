@@ -21,7 +21,8 @@ from typing import Any, Callable
 from . import rules
 from .counters.turns import READ_ELSEWHERE
 from .inspection import deep_changes, guarding, index_iterators
-from .inspection.fetch_trial import KEEPS_STATE, WRITTEN, FetchTrial
+from .inspection.fetch_trial import WRITTEN, FetchTrial
+from .inspection.guarding import KEEPS_STATE
 from .inspection.loop_changes import LoopWatch
 from .workers import gated
 from .workers.feed import Feed

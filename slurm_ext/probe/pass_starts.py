@@ -94,7 +94,7 @@ def _offered(dataloader: Any, loader: Any, gate: Any) -> Iterator[None]:
     from .workers import gated
 
     watch, changes = guarding.guard, {}
-    if gate.keeps_streams and isinstance(watch, Watch) and loader.worker_init_fn:
+    if gate.draws_matter and isinstance(watch, Watch) and loader.worker_init_fn:
         changes["worker_init_fn"] = Init(watch, loader.worker_init_fn)
     kind = lazy_workers.Gated.seeded if gate.keeps_streams else lazy_workers.Gated.kind
     with gated.offered(dataloader, kind, loader, gate, **changes):

@@ -7,10 +7,13 @@ import sys
 from typing import Any
 
 from .directive import Directive
-from .inspection import own_streams, samplers
+from .inspection import own_streams, samplers, worker_numbers
+from .inspection.fetch_trial import ASKS
+from .program.program_code import names_of_a_fetch
 
 MIN_BATCHES = 8
-PINNED_SEEDS_BELOW = 1 << 32  # an unpinned torch generator starts from a random 64-bit number
+PINNED_SEEDS_BELOW = 1 << 32  # torch's own generator starts from a far larger random number
+_AS_MADE = 67280421310721  # the seed of every new torch.Generator()
 # What a subclass may not define: torch's iterators would see something else in it. Its own
 # `__iter__` may add to what torch's gives.
 _HARMFUL = frozenset(
@@ -105,12 +108,25 @@ def _too_short(loader: Any, directive: Directive) -> str | None:
 
 
 def _with_workers(loader: Any, directive: Directive) -> str | None:
-    if keeps_streams(loader, directive) and not (_forks(loader) and drawing(loader)):
-        return "pinned seeds (DLQUEUE_SEEDED=allow lifts this)"
-    return None
+    if draws_matter(loader, directive):
+        known = _forks(loader) and drawing(loader)
+        return None if known else "pinned seeds (DLQUEUE_SEEDED=allow lifts this)"
+    return ASKS if _goes_by_number(loader) else None
 
 
-def keeps_streams(loader: Any, directive: Directive) -> bool:
+def _goes_by_number(loader: Any) -> bool:
+    """True if a number names what only one worker may have, or if it may not be one as written."""
+    if worker_numbers.named_by(loader.worker_init_fn):
+        return True
+    return not _forks(loader) and "get_worker_info" in names_of_a_fetch(loader.dataset)
+
+
+def in_one_order(loader: Any) -> bool:
+    """True if a single worker makes all batches: it may read on where its last fetch ended."""
+    return loader.num_workers == 1 and _forks(loader)
+
+
+def draws_matter(loader: Any, directive: Directive) -> bool:
     """True if each of the user's workers is to keep its own stream of random numbers."""
     if not loader.num_workers or directive.seeds_may_change:
         return False
@@ -142,6 +158,10 @@ def _without_workers() -> str | None:
 
 
 def pinned_seed(loader: Any) -> bool:
-    """True if the job chose the seed of this loader's random numbers."""
-    generator = loader.generator or sys.modules["torch"].default_generator
-    return bool(generator.initial_seed() < PINNED_SEEDS_BELOW)
+    """True if the job chose a seed of this loader's random numbers.
+
+    Its generator shuffles and seeds workers; without workers its dataset draws from torch's own.
+    """
+    found = [sys.modules["torch"].default_generator, loader.generator]
+    seeds = [one.initial_seed() for one in found if one is not None]
+    return any(seed < PINNED_SEEDS_BELOW or seed == _AS_MADE for seed in seeds)

@@ -26,20 +26,7 @@ class Makers(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         time.sleep(0.001)
-        return torch.tensor([index, _maker(), "BEGUN" in os.environ])
-
-
-class Processes(Makers):
-    """As those, but made by a process: workers beyond those as written see another's number."""
-
-    def __getitem__(self, index: int) -> Any:
-        time.sleep(0.001)
-        return torch.tensor([index, os.getpid(), 0])
-
-
-def _maker() -> int:
-    info = get_worker_info()
-    return -1 if info is None else info.id
+        return torch.tensor([index, os.getpid(), "BEGUN" in os.environ])
 
 
 def _session() -> Any:
@@ -73,7 +60,7 @@ def _answer(items: list[list[int]], added: int) -> dict[str, Any]:
         "in_order": order == [*range(300), *range(300)],
         "added": added,
         "makers": [len({maker for _, maker, _ in part}) for part in (first[:30], first[150:])],
-        "begun": sorted({maker for _, maker, begun in first[150:] if begun}),
+        "begun": len({maker for _, maker, begun in first[150:] if begun}),
     }
 
 
@@ -101,13 +88,26 @@ def spawned_ones_wait() -> Any:
     return _answer(*grown(loader))
 
 
+class Numbered(Makers):
+    """Item i is i, who made it, and whether its maker has the only number that was written."""
+
+    def __getitem__(self, index: int) -> Any:
+        info: Any = get_worker_info()
+        return torch.tensor([index, os.getpid(), (info.id, info.num_workers) == (0, 1)])
+
+
+def numbered_as_written() -> Any:
+    items, added = grown(DataLoader(Numbered(), batch_size=4, num_workers=1))
+    return [added, sorted({as_written for _, _, as_written in items})]
+
+
 def slow_to_start() -> Any:
     """Four workers are told to a loader with pinned seeds, and each fork takes too long."""
     torch.manual_seed(0)
     _directive().num_workers = 4
     growth: Any = importlib.import_module("_dlqueue_probe.workers.growth")
     growth._PATIENCE_S = 0.0  # one is started at a time
-    loader: Any = DataLoader(Processes(), batch_size=4, num_workers=1)
+    loader: Any = DataLoader(Makers(), batch_size=4, num_workers=1)
     return _answer([item for batch in [*loader, *loader] for item in batch.tolist()], 0)
 
 

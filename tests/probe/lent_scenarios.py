@@ -11,16 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset
 
 from tests.probe.in_children import each_in_a_child
 
 RUN_DIR = Path(os.environ["DLQUEUE_RUN_DIR"])
 OWN, LENT = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
-
-
-def _info() -> Any:
-    return get_worker_info()
 
 
 class Makers(Dataset[Any]):
@@ -34,9 +30,7 @@ class Makers(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         time.sleep(0.002)
-        info = _info()
-        assert info is not None
-        return torch.tensor([index, info.id, os.sched_getscheduler(0)])
+        return torch.tensor([index, os.getpid(), os.sched_getscheduler(0)])
 
 
 def _workers(iterator: Any) -> list[Any]:
@@ -62,7 +56,8 @@ def lent_and_taken_back() -> Any:
     items: list[list[list[int]]] = []
     back = 1 << 30  # batches when its cores went
     for count, batch in enumerate(iterator):
-        items.append(batch.tolist())
+        own = _workers(iterator)[0].pid
+        items.append([[index, int(pid != own), policy] for index, pid, policy in batch.tolist()])
         if count == 20:
             (RUN_DIR / "lent").write_text(f"1 {LENT}\n")
         for worker in _workers(iterator)[1:] if 60 <= count < back else ():

@@ -11,6 +11,7 @@ from tests.probe import (  # noqa: F401 - each lists its scenarios
     loaders_lifted,
     loaders_listed,
     loaders_measured,
+    loaders_noting,
     loaders_opened,
     loaders_seeded,
     loaders_shown,

@@ -2,6 +2,7 @@
 
 # ruff: noqa: D103, PTH108, PTH123, PTH118, PTH208, PTH105 - written as jobs are, each named by what it does
 
+import itertools
 import os
 import tempfile
 import time
@@ -9,7 +10,7 @@ import warnings
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, get_worker_info
 
 from tests.probe.loader_frame import Numbers, flat, scenario
 
@@ -23,11 +24,12 @@ def one_worker_shuffled() -> Any:
 
 @scenario("gated")
 def init_function_timeout_and_prefetch() -> Any:
-    """Every worker is initialised once, with its own id; never more is drawn than may be."""
+    """Every worker is initialised once; never more is drawn than may be."""
     folder = tempfile.mkdtemp()
 
     def init(worker: int) -> None:
-        open(os.path.join(folder, str(worker)), "x").close()
+        del worker
+        open(os.path.join(folder, str(os.getpid())), "x").close()
 
     loader = DataLoader(
         Numbers(), batch_size=4, num_workers=2, worker_init_fn=init, timeout=30, prefetch_factor=3
@@ -37,7 +39,37 @@ def init_function_timeout_and_prefetch() -> Any:
     for batch in iterator:
         seen += batch.tolist()
         windows.append(iterator._send_idx - iterator._rcvd_idx)
-    return [seen, max(windows) <= 3 * iterator._num_workers, sorted(os.listdir(folder))]
+    return [seen, max(windows) <= 3 * iterator._num_workers, len(os.listdir(folder))]
+
+
+@scenario("gated")
+def init_function_that_goes_by_its_number() -> Any:
+    """Each worker makes a file of its own; a core or a port would be named alike."""
+    folder = tempfile.mkdtemp()
+
+    def init(worker: int) -> None:
+        open(os.path.join(folder, "ab"[worker]), "x").close()
+
+    loader = DataLoader(Numbers(), batch_size=4, num_workers=2, worker_init_fn=init)
+    return [flat(loader), sorted(os.listdir(folder))]
+
+
+class Handles(Numbers):
+    """It has a handle for each worker as written, and no more."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__()
+        self.handles: list[Any] = [None] * workers
+
+    def __getitem__(self, index: int) -> Any:
+        info: Any = get_worker_info()
+        self.handles[info.id] = self.handles[info.id] or info.num_workers
+        return torch.tensor([index, self.handles[info.id]])
+
+
+@scenario("gated")
+def handle_for_each_worker() -> Any:
+    return flat(DataLoader(Handles(2), batch_size=4, num_workers=2), 2)
 
 
 @scenario("gated")
@@ -109,6 +141,56 @@ def warnings_are_the_users_own() -> Any:
         mine = len(caught)
         flat(DataLoader(Numbers(), batch_size=4, num_workers=(os.cpu_count() or 1) + 2))
     return [mine, [[str(w.message), w.filename, w.lineno] for w in caught]]
+
+
+@scenario("gated")
+def one_worker_that_counts() -> Any:
+    class Counting(Numbers):
+        made = 0
+
+        def __getitem__(self, index: int) -> Any:
+            self.made += 1
+            return torch.tensor(self.made)
+
+    return flat(DataLoader(Counting(), batch_size=4, num_workers=1), 2)
+
+
+class Lines(Numbers):
+    """Item i is the next line, whatever i is."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__()
+        self.file = file
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.tensor(int(self.file.readline()))
+
+
+@scenario("gated")
+def one_worker_that_reads_on() -> Any:
+    with tempfile.TemporaryFile("w+") as file:
+        file.write("\n".join(map(str, range(9999))))
+        file.seek(0)
+        return flat(DataLoader(Lines(file), batch_size=4, num_workers=1))
+
+
+@scenario("gated")
+def one_worker_that_iterates() -> Any:
+    numbers = itertools.count()
+    return flat(DataLoader(Numbers(lambda _: torch.tensor(next(numbers))), 4, num_workers=1))
+
+
+@scenario("gated")
+def one_worker_that_augments() -> Any:
+    """Its numbers differ in each run, and between its workers."""
+    loader = DataLoader(Numbers(lambda _: torch.rand(2)), batch_size=4, num_workers=1)
+    return len({tuple(row) for batch in loader for row in batch.tolist()})
+
+
+@scenario("spawned")
+def spawned_with_a_handle_each() -> Any:
+    data = Handles(2)
+    return flat(DataLoader(data, batch_size=4, num_workers=2, multiprocessing_context="spawn"))
 
 
 @scenario("spawned")

@@ -39,6 +39,31 @@ def augmented_with_torch() -> Any:
     return seeded(DataLoader(Numbers(lambda i: torch.rand(()) + i), batch_size=4, shuffle=True))
 
 
+def _with_generator(seed: int | None, **named: Any) -> Any:
+    """Items that draw of torch's own stream, or of the worker's that the generator seeds."""
+    generator = torch.Generator()
+    if seed is not None:
+        generator.manual_seed(seed)
+    augmented = Numbers(lambda i: torch.rand(()) + i)
+    return seeded(DataLoader(augmented, batch_size=4, shuffle=True, generator=generator, **named))
+
+
+@scenario("seeded")
+def augmented_beside_a_new_generator() -> Any:
+    return _with_generator(None)
+
+
+@scenario("seeded")
+def augmented_beside_a_generator_that_torch_seeds() -> Any:
+    torch.manual_seed(3)
+    return _with_generator(int(torch.empty((), dtype=torch.int64).random_()))
+
+
+@scenario("seeded")
+def augmented_by_a_new_generator_in_a_worker() -> Any:
+    return _with_generator(None, num_workers=1)
+
+
 @scenario("seeded")
 def augmented_rarely() -> Any:
     """The first draw comes long after the workers were opened."""

@@ -2,12 +2,19 @@
 
 import pytest
 
+from slurm_ext.probe.inspection.fetch_trial import ASKS
 from tests.probe.conftest import Scenarios
 
 
 @pytest.mark.parametrize(
     "name",
-    ["one_worker_shuffled", "persistent", "custom_sampler_with_workers"],
+    [
+        "one_worker_shuffled",
+        "persistent",
+        "custom_sampler_with_workers",
+        "handle_for_each_worker",
+        "one_worker_that_augments",
+    ],
 )
 def test_gated_loaders_give_what_they_gave(scenarios: Scenarios, name: str) -> None:
     """From some workers to others: same batches, same order, same semantics."""
@@ -30,11 +37,39 @@ def test_spawned_workers_are_gated_and_measured(scenarios: Scenarios) -> None:
 
 
 def test_worker_init_fn_runs_once_in_every_worker(scenarios: Scenarios) -> None:
-    """`worker_init_fn` sees each worker's id once; prefetching stays within its factor."""
-    seen, bounded, ids = scenarios("gated")[0]["init_function_timeout_and_prefetch"]["result"]
+    """`worker_init_fn` is called once in each; prefetching stays within its factor."""
+    seen, bounded, inits = scenarios("gated")[0]["init_function_timeout_and_prefetch"]["result"]
     assert seen == list(range(96))
     assert bounded
-    assert ids == ["0", "1", "2", "3"]
+    assert inits == 4
+
+
+@pytest.mark.parametrize(
+    "name", ["one_worker_that_counts", "one_worker_that_reads_on", "one_worker_that_iterates"]
+)
+def test_one_worker_that_keeps_state_is_as_written(scenarios: Scenarios, name: str) -> None:
+    """Several would each begin the same stream again, or take each other's parts of it."""
+    probed, plain, _ = scenarios("gated")
+    row = probed[name]["rows"][0]
+    assert probed[name]["result"] == plain[name]["result"]
+    assert (row["left_alone"], row["started_workers"]) == ("the dataset keeps state", 1)
+
+
+def test_workers_that_go_by_their_numbers_are_as_written(scenarios: Scenarios) -> None:
+    """No init sees a number that the user's workers have not, nor one of them in two workers."""
+    name = "init_function_that_goes_by_its_number"
+    probed, plain, _ = scenarios("gated")
+    row = probed[name]["rows"][0]
+    assert probed[name]["result"] == plain[name]["result"]
+    assert (row["method"], row["left_alone"]) == ("own", ASKS)
+
+
+def test_spawned_workers_that_ask_for_their_numbers_are_as_written(scenarios: Scenarios) -> None:
+    """Theirs would be the numbers of more workers than the user has."""
+    probed, plain, _ = scenarios("spawned", DLQUEUE_NUM_WORKERS="2")
+    told = probed["spawned_with_a_handle_each"]
+    assert told["result"] == plain["spawned_with_a_handle_each"]["result"]
+    assert told["rows"][0]["left_alone"] == ASKS
 
 
 def test_fewer_workers_than_asked(scenarios: Scenarios) -> None:
@@ -62,6 +97,9 @@ SEEDED = {
     "shuffle_only": ("gated", None),
     "shuffle_with_a_generator": ("gated", None),
     "augmented_with_torch": ("own", None),
+    "augmented_beside_a_new_generator": ("own", None),
+    "augmented_beside_a_generator_that_torch_seeds": ("own", None),
+    "augmented_by_a_new_generator_in_a_worker": ("own", None),
     "augmented_rarely": ("gated", "fetching draws random numbers in a job with pinned seeds"),
     "augmented_rarely_with_numpy": (
         "gated",

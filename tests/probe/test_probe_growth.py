@@ -15,7 +15,7 @@ CHANGED = (
 )
 NAMES = (
     *("new_each_epoch", "behind_none", "persistent", "set_up_first", "spawned_ones_wait"),
-    "slow_to_start",
+    *("slow_to_start", "numbered_as_written"),
     *CHANGED,
 )
 Grown = Callable[[str], Any]
@@ -50,7 +50,12 @@ def test_persistent_ones_stay_for_the_next_epoch(grown: Grown) -> None:
 def test_a_new_worker_may_be_set_up_first(grown: Grown) -> None:
     """What the caller wants done comes before the first batch, in the new ones alone."""
     answer = grown("set_up_first")
-    assert (answer["added"], answer["begun"]) == (2, [1, 2])
+    assert (answer["added"], answer["begun"]) == (2, 2)
+
+
+def test_workers_that_are_added_have_the_users_numbers(grown: Grown) -> None:
+    """A dataset that has a handle for each of its workers finds it in those, too."""
+    assert grown("numbered_as_written") == [2, [1]]
 
 
 def test_all_that_were_told_start_where_forks_are_slow(grown: Grown) -> None:

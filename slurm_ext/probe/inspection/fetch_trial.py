@@ -11,10 +11,10 @@ from typing import Any, Iterator
 
 from ..program.program_code import names_of_a_fetch
 from .dataset_inspection import OPAQUE, DatasetInspection
+from .guarding import KEEPS_STATE
 from .loop_changes import Snapshot, walk
 from .random_state import random_state, same_state
 
-KEEPS_STATE = "the dataset keeps state"
 _PINNED = "pinned seeds (DLQUEUE_SEEDED=allow lifts this)"
 _UNSEEN = "the dataset cannot be looked through"
 _READS_ALONG = "fetching moves an open file's position"
@@ -22,7 +22,7 @@ _SHARED = "the training gets the dataset's own objects"
 WRITTEN = "the program may write to the dataset's items"
 _LOCKED = "the dataset takes a lock that another thread may hold"
 _SEEDS = "fetching seeds the training's random numbers"
-_ASKS = "the dataset asks in which process it is"
+ASKS = "the dataset asks in which process it is"
 _OF_A_PROCESS = frozenset(("get_worker_info", "current_process", "parent_process"))
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _WRITE_ONLY = 1  # O_WRONLY of O_ACCMODE
@@ -70,7 +70,7 @@ class FetchTrial:
         if inspection.signature != self._inspection.signature or any(s.changed() for s in known):
             return KEEPS_STATE
         if names_of_a_fetch(self._dataset) & _OF_A_PROCESS:
-            return _ASKS
+            return ASKS
         if any(self._places.get(one, at) != at for one, at in _places().items()):
             return _READS_ALONG
         if threading.active_count() > 1 and any(isinstance(i, _LOCKS) for i in walk(self._dataset)):

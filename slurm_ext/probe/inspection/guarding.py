@@ -6,8 +6,11 @@ import contextlib
 import sys
 from typing import Any, Iterator
 
+from ..program.program_code import names_of_a_fetch
+from .loop_changes import Snapshot
 from .random_state import random_state, same_state
 
+KEEPS_STATE = "the dataset keeps state"
 DREW = "fetching draws random numbers in a job with pinned seeds"
 _PLAIN = (int, float, bool, str, bytes, type(None))
 
@@ -31,25 +34,63 @@ class UnfitError(RuntimeError):
 
 
 class Guard:
-    """Refuses what a worker would change: a seeded job's draws, batches that cannot travel."""
+    """Refuses what a worker would change or lose.
+
+    That is a seeded job's draws, what the dataset writes down, batches that cannot travel.
+    """
 
     refuses = True
     finding = 0.0  # for the training process to read, among a worker's totals
 
     def __init__(self, seeded: bool) -> None:
         self.seeded = seeded
+        self._kept: _Kept | None = None  # with the first fetch
 
     def before(self, fetcher: Any) -> Any:
         """The random generators' state, where it matters."""
-        del fetcher
+        if self._kept is None:
+            self._kept = _Kept(fetcher)
         return random_state() if self.seeded else None
 
     def after(self, state: Any, data: Any) -> None:
         """Raises UnfitError where this batch must be made in the training process."""
         if self.seeded and not same_state(state, random_state()):
             raise UnfitError(DREW)
+        if self._kept is not None and self._kept.changed():
+            raise UnfitError(KEEPS_STATE)
         if not _travels(data):
             _pickle(data)
+
+
+class _Kept:
+    """This worker's copy of what batches are made from: the training never sees it change."""
+
+    def __init__(self, fetcher: Any) -> None:
+        self._fetcher, self._first = fetcher, True
+        self._snapshots = self._taken()
+
+    def _taken(self) -> list[Snapshot]:
+        try:
+            of_collate = Snapshot(self._fetcher.collate_fn, models=False)
+            return [Snapshot(self._fetcher.dataset), of_collate]
+        except Exception:  # objects of another kind: nothing is refused
+            return []
+
+    def changed(self) -> bool:
+        """True if the latest fetch wrote to it; once it may open something for its process."""
+        first, self._first = self._first, False
+        if not self._differs():
+            return False
+        if not (first and "getpid" in names_of_a_fetch(self._fetcher.dataset)):
+            return True
+        self._snapshots = self._taken()
+        return False
+
+    def _differs(self) -> bool:
+        try:
+            return any(one.changed() for one in self._snapshots)
+        except Exception:  # arrays that are not the same ones
+            return True
 
 
 def _travels(data: Any) -> bool:

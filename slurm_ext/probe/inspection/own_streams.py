@@ -11,15 +11,15 @@ from .dataset_inspection import telling
 from .loop_changes import walk
 
 _SEEDING = frozenset(("seed", "manual_seed", "seed_everything", "set_seed", "default_rng"))
-_FROM_TORCHS = frozenset(("initial_seed", "get_worker_info"))  # other numbers in each run
+FROM_TORCHS = frozenset(("initial_seed", "get_worker_info"))  # other numbers in each run
 
 
 def of(loader: Any) -> bool:
     """True if a worker's numbers come from a generator of the dataset's, or from its number."""
     init = loader.worker_init_fn
     names = _names(init) if init is not None else frozenset()
-    if names & (_SEEDING | _FROM_TORCHS):
-        return not names & _FROM_TORCHS
+    if names & (_SEEDING | FROM_TORCHS):
+        return not names & FROM_TORCHS
     try:
         return any(_generator(item) for item in walk(loader.dataset))
     except Exception:  # objects of another kind: as torch's own

@@ -19,14 +19,14 @@ def variables(function: types.FunctionType) -> list[str]:
     space = function.__globals__
     if not is_of_the_program(space.get("__name__")):
         return []
-    names = dict.fromkeys(_names(function.__code__))
+    names = dict.fromkeys(all_names(function.__code__))
     return [name for name in names if name in space and not isinstance(space[name], _FIXED)]
 
 
 def names_in(function: types.FunctionType) -> frozenset[str]:
     """All names in the code of a function of the program: variables, attributes, modules."""
     ours = is_of_the_program(function.__globals__.get("__name__"))
-    return frozenset(_names(function.__code__)) if ours else frozenset()
+    return frozenset(all_names(function.__code__)) if ours else frozenset()
 
 
 def own_classes(item: Any) -> Iterator[tuple[type, list[str]]]:
@@ -67,9 +67,9 @@ def is_of_the_program(module_name: Any) -> bool:
     return bool(file) and not any(place in str(file) for place in _LIBRARIES)
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
-    """Names in a function's code, those of functions within it included."""
+def all_names(code: types.CodeType) -> Iterator[str]:
+    """Yield the names in a function's code, those of functions within it included."""
     yield from code.co_names
     for part in code.co_consts:
         if isinstance(part, types.CodeType):
-            yield from _names(part)
+            yield from all_names(part)

@@ -7,6 +7,8 @@ go to any of them (verdict.py); each batch is checked where it is made. The firs
 refused there, and the pass goes on as written from that batch on: the N workers' random states are
 still those that they would have had, for nothing was drawn since.
 
+So begins a pass of one worker, too, whatever it draws: its dataset may read on in a stream.
+
 A loader whose fetches draw stays as written, for no exact way would gain anything. Batch i + N
 draws from the state in which batch i left their worker: it cannot begin before batch i is made, so
 that never more than N batches are in the making, and the N workers as written make as many. Fewer
@@ -28,8 +30,9 @@ from .watch import TRIAL_FETCHES, AnyWorkers
 class Streams:
     """Dealing of one iterator's batches: `free` to any worker, else as written."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, draws_matter: bool = True) -> None:
         self.workers = workers  # of the user's
+        self.draws_matter = draws_matter
         self.free = False
         self.watching = True  # not decided yet, or free
         self.draining = False
@@ -43,7 +46,8 @@ class Streams:
         """The task that is sent for the batch of this number."""
         if self.watching:
             self.sent.append(index)
-        return AnyWorkers(index, number % self.workers) if self.free else index
+        checked = self.free and self.draws_matter
+        return AnyWorkers(index, number % self.workers) if checked else index
 
     def turn(self, number: int, prefetch: int) -> tuple[Iterator[int], int]:
         """As written: the worker of the batch of this number, and batches under way."""
@@ -87,6 +91,13 @@ class Streams:
         on_trial = self.delivered == TRIAL_FETCHES * self.workers and not self.free
         return on_trial or self.delivered == self.asks_again_at
 
+    def release(self) -> None:
+        """To any worker from here on; where draws do not matter no batch is ever made again."""
+        self.free = True
+        if not self.draws_matter:
+            self.watching = False
+            self.sent.clear()
+
     def stay(self) -> None:
         """As written for good."""
         self.free = self.watching = False
@@ -127,7 +138,7 @@ def seeded_kind(base: Any) -> Any:
         _sampler_iter: Any
 
         def __init__(self, loader: Any, gate: Any) -> None:
-            self._dlqueue_streams = Streams(loader.num_workers)
+            self._dlqueue_streams = Streams(loader.num_workers, gate.draws_matter)
             super().__init__(loader, gate)
 
         def _reset(self, loader: Any, first_iter: bool = False) -> None:

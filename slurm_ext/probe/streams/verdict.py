@@ -30,7 +30,7 @@ def settle(session: Any, iterator: Any, current: Any) -> None:
     def decide() -> None:
         reason = _against(current.made.findings()) or elsewhere()
         if reason is None:
-            streams.free = True
+            streams.release()
             _start(session, streams, gate, current)
         else:
             streams.stay()

@@ -2,7 +2,7 @@
 
 Torch seeds each of the user's N workers, and batch i is worker i mod N's. The first fetches of each
 worker are watched; later ones may be of batches that another worker would make as written, and are
-refused where they draw.
+refused where they draw. The only worker of a loader is watched whatever its seeds are.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ..inspection import guarding
 from ..inspection.dataset_inspection import DatasetInspection
 from ..inspection.loop_changes import Snapshot
 from ..inspection.random_state import random_state, same_state, set_random_state
+from .held import Inherited
 
 TRIAL_FETCHES = 2
 NOT_YET, CLEAN, DRAWS, KEEPS_STATE = 0.0, 1.0, 2.0, 3.0
@@ -67,22 +68,29 @@ def _seen_as(number: int) -> Iterator[None]:
 
 
 class Watch(guarding.Guard):
-    """Notes what a worker's first fetches do; refuses nothing. `closely`: to the dataset, too."""
+    """Notes what a worker's first fetches do; refuses nothing.
+
+    `closely`: to the dataset, too; `draws`: random numbers matter.
+    """
 
     refuses = False
 
-    def __init__(self, closely: bool) -> None:
-        super().__init__(seeded=True)
+    def __init__(self, closely: bool, draws: bool = True) -> None:
+        super().__init__(seeded=draws)
         self.closely = closely
         self.fetches = 0
+        self._held: Inherited | None = None  # before the first fetch
 
     def before(self, fetcher: Any) -> Any:
         """Random states, and before the last fetch of the trial the dataset's."""
         if self.fetches >= TRIAL_FETCHES or self.finding > CLEAN:
             return None
+        if self.closely and not self.fetches:
+            self._held = _held(fetcher.dataset)
         last = self.closely and self.fetches == TRIAL_FETCHES - 1
         dataset = fetcher.dataset
-        return dataset if last else None, _Look(dataset) if last else None, random_state()
+        random = random_state() if self.seeded else None
+        return dataset if last else None, _Look(dataset) if last else None, random
 
     def after(self, state: Any, data: Any) -> None:
         """Compares, and publishes what was found once the trial is over."""
@@ -91,9 +99,9 @@ class Watch(guarding.Guard):
             return
         dataset, look, random = state
         self.fetches += 1
-        if not same_state(random, random_state()):
+        if self.seeded and not same_state(random, random_state()):
             self.finding = DRAWS
-        elif dataset is not None and look.changed():
+        elif dataset is not None and (look.changed() or self._held is None or self._held.moved()):
             self.finding = KEEPS_STATE
         elif self.fetches == TRIAL_FETCHES:
             self.finding = CLEAN
@@ -126,6 +134,14 @@ class _Look:
             return self._snapshot.changed()
         except Exception:  # arrays that are not the same ones
             return True
+
+
+def _held(dataset: Any) -> Inherited | None:
+    """Its files and iterators; None where it cannot be looked through."""
+    try:
+        return Inherited(dataset)
+    except Exception:  # objects of another kind
+        return None
 
 
 def _signature(dataset: Any, wanted: bool) -> Any:

@@ -32,7 +32,8 @@ class Gate:
         self.asked = self.first
         self.own = 0  # workers as written
         self.drawing: Drawing | None = None  # how far they may be run ahead of
-        self.keeps_streams = False  # each of them has random numbers of its own (streams/)
+        self.keeps_streams = False  # each of them has a stream of its own (streams/)
+        self.draws_matter = False  # that is one of random numbers
         self.planned = limit  # once that is seen not to matter
         self.loader: Callable[[], Any] = lambda: None  # whose pass it is, while that lives
         self._seen: tuple[int, int] | None = None

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any, Iterator
 
+from .as_written import AsWritten
 from .feed import Feed
 from .gate import Gate, OpenWorkers
 from .kept_heap import KeptHeap
@@ -29,7 +30,7 @@ def gated_kind(base: Any) -> Any:
             self._dlqueue_context = loader.multiprocessing_context or _torchs_own()
             _own_folder()
             with quiet_forks():
-                super().__init__(_with_kept_heap(loader, self._dlqueue_context))
+                super().__init__(_with_kept_heap(loader, self._dlqueue_context, gate.own))
 
         def _try_put_index(self) -> None:
             """Keeps so many batches under way as its turn says, no more."""
@@ -83,10 +84,11 @@ def end_deaf(iterator: Any) -> None:
                 worker.kill()
 
 
-def _with_kept_heap(loader: Any, context: Any) -> Any:
+def _with_kept_heap(loader: Any, context: Any, own: int) -> Any:
     if context.get_start_method() != "fork":  # it would be pickled
         return loader
-    return view(loader, worker_init_fn=KeptHeap(loader.worker_init_fn))
+    init = loader.worker_init_fn
+    return view(loader, worker_init_fn=KeptHeap(AsWritten(init, own) if own else init))
 
 
 def _own_folder() -> None:

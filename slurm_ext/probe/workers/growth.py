@@ -132,7 +132,7 @@ def _add_one(iterator: Any, begin: Callable[[], None] | None) -> None:
     if ended is not None:  # nothing of a lent worker's has a lock that others take
         given.update(data_queue=batches, done_event=ended)
     streams = iterator.__dict__.get("_dlqueue_streams")
-    if streams is not None:  # a second one of the user's
+    if streams is not None and streams.draws_matter:  # a second one of the user's
         given.update(num_workers=streams.workers, worker_id=given["worker_id"] % streams.workers)
     worker = context.Process(target=_begin, args=(begin,), kwargs=given)
     worker.daemon = True
