@@ -47,7 +47,8 @@ class Gates:
         elif loader.num_workers:
             gate.own, gate.drawing = int(loader.num_workers), rules.drawing(loader)
             gate.draws_matter = rules.draws_matter(loader, self.directive)
-            if gate.draws_matter or rules.in_one_order(loader):
+            one_order = rules.in_one_order(loader) and not meter.trusts(loader)
+            if gate.draws_matter or one_order:
                 gate.keeps_streams, gate.planned, gate.limit = True, gate.limit, gate.own
         return gate
 

@@ -31,6 +31,8 @@ def settle(session: Any, iterator: Any, current: Any) -> None:
         reason = _against(current.made.findings()) or elsewhere()
         if reason is None:
             streams.release()
+            if not streams.draws_matter:  # later passes need no trial while its parts stay so
+                current.meter.trust(current.meter.owner())
             _start(session, streams, gate, current)
         else:
             streams.stay()
