@@ -16,6 +16,7 @@ def create(plan: SandboxPlan) -> None:
         "mariadb-install-db",
         "--no-defaults",
         f"--datadir={folder}",
+        f"--tmpdir={plan.layout.run}",  # each deletes others' tables in a folder that they share
         # The user that runs the daemons, by the socket's credentials; there is no password.
         "--auth-root-authentication-method=socket",
         f"--auth-root-socket-user={plan.user}",

@@ -209,6 +209,7 @@ def _database(layout: SandboxLayout) -> list[SandboxDaemon]:
         f"--socket={mysql}",
         f"--pid-file={layout.run}/mariadbd.pid",
         "--skip-networking",
+        f"--tmpdir={layout.run}",  # it deletes what another one keeps in a folder that they share
         "--innodb-buffer-pool-size=64M",
         "--innodb-lock-wait-timeout=900",
         "--innodb-flush-log-at-trx-commit=2",

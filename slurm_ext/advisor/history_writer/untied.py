@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 from slurm_ext.advisor.history_writer.slurm_record import EARLY_S, LATE_S
+from slurm_ext.advisor.limits.eligible import OPT_OUT, words_of
 from slurm_ext.slurm import JobInfo
 
 
@@ -42,10 +43,14 @@ def requeued(waiting: Sequence[UntiedDecision], jobs: Sequence[JobInfo]) -> dict
 def _matches(
     waiting: Sequence[UntiedDecision], jobs: Sequence[JobInfo], late_s: float
 ) -> dict[str, list[int]]:
-    """Ids of the jobs of each token's user and name, submitted up to `late_s` after it."""
+    """Ids of the jobs of each token's user and name, submitted up to `late_s` after it.
+
+    A job that opted out came of no proposal, and no node speaks of it: it is none of them.
+    """
     by_owner: dict[tuple[int, str], list[JobInfo]] = {}
     for job in jobs:
-        if job.array_job_id is None and job.het_job_id is None:
+        single = job.array_job_id is None and job.het_job_id is None
+        if single and OPT_OUT not in words_of(job):
             by_owner.setdefault((job.user_id, job.name), []).append(job)
     return {
         proposal.token: [

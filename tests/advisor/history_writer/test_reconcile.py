@@ -25,13 +25,16 @@ def test_a_proposal_is_tied_to_the_one_job_it_can_mean(world: World) -> None:
         replace(JOB, submit_time_s=int(NOW_S) - 60),
         replace(JOB, submit_time_s=int(NOW_S) + 60),
         replace(JOB, array_job_id=7),
+        replace(JOB, comment="a,dlqueue=off"),
     ],
 )
 def test_somebody_elses_job_ties_nothing(world: World, other: JobInfo) -> None:
-    """Another user, name or moment, or an array: not the job that was proposed."""
+    """Another user, name or moment, an array, or who opted out: not the job that was proposed."""
     world.propose("d1-a")
     world.look(other, later_s=5)
     assert world.state("d1-a") == ("proposed", None)
+    world.look(other, later_s=30)
+    assert world.state("d1-a") is None
 
 
 def test_what_test_only_asked_leaves_no_orphan(world: World) -> None:
