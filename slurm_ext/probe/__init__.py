@@ -34,7 +34,8 @@ Which loaders get DLQUEUE_NUM_WORKERS = W workers:
 
 The gate: `$DLQUEUE_RUN_DIR/workers` holds how many of the W may work, looked at five times a
 second; without the file it is W. Memory: W is opened only as far as the workers' measured private
-memory fits.
+memory fits, and their batches into /dev/shm and among the files that the process may open; the
+user's own count is never lowered.
 
 What such workers free stays with them for their next fetch, up to 64 MiB (workers/kept_heap.py).
 

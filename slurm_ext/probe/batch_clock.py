@@ -110,8 +110,8 @@ def _look(current: Any, data: Any, now: float) -> None:
     """Do between two batches all that is due: measuring, summary, the tuner's decision."""
     session = ProbeState.session
     if session and now >= current.due:
+        session.safely(current.told.weigh, data)  # first: no worker more before that is known
         session.safely(session.look, current, now)
-        session.safely(current.told.weigh, data)
     if session and current.batches >= current.tune_at:
         session.safely(session.tune, current, now)
 

@@ -84,12 +84,14 @@ class Gates:
         left = self._most(first) - (self._taken(besides=loader) if own else 0)
         if left < (max(own, 1) if wanted is None else 1):
             return None
+        left = min(left, max(own, 1, int(min(left, room.startable()))))
         private = machine.private_bytes() or 0
         gate = Gate(self.directive.gate_path, left, min(first, left))
         gate.loader = weakref.ref(loader)
         least = max(own, 1) if meter.worker_private else max(own, gate.first, 1)
-        fitting = room.fitting(left, meter.worker_private, private)
-        meter.most_workers = max(min(least, left), fitting)
+        carried = room.carried(meter.gate_open or 0, meter.load)
+        fitting = min(room.fitting(left, meter.worker_private, private), carried)
+        meter.most_workers = max(min(least, left), int(fitting))
         asked = max(0 if meter.tuner else own, gate.first, gate.wanted(), 1)
         ahead = meter.starts.worth() if self.directive.starts_ahead else 0
         gate.limit = min(meter.most_workers, max(asked, ahead))
@@ -119,4 +121,5 @@ class Gates:
         if private is None:
             private = machine.private_bytes() or 0
         now = meter.gate_open or 0
-        gate.ceiling = room.ceiling(gate.limit, own, now, meter.worker_private, private)
+        each = meter.worker_private
+        gate.ceiling = room.ceiling(gate.limit, own, now, each, private, meter.load)

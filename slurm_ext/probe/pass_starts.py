@@ -12,6 +12,8 @@ from .inspection import guarding
 from .process import ProbeState, session_of
 from .streams.watch import Init, Watch
 
+_CLAUSE = 200  # characters
+
 
 def watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any], Any]:
     """Return a DataLoader's `__iter__` whose iterator is watched, and gated if that is right."""
@@ -30,6 +32,7 @@ def watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[A
         with starting_alone() as alone:
             gate: Any = session.safely(session.gates.gate, self, meter) if alone else None
             iterator = _iterator(original, dataloader, self, gate) if alone else original(self)
+        gate = None if meter.fallback else gate
         fresh = gate is not None and self.num_workers and iterator is not kept
         meter.own_start_s += began - asked
         meter.starts.begin(began - asked)
@@ -57,7 +60,7 @@ def _iterator(original: Callable[[Any], Any], dataloader: Any, loader: Any, gate
     session = ProbeState.session
     with guarding.guarded(session.safely(session.gates.guard, loader, gate)) as guard:
         if gate is not None and loader.num_workers:
-            iterator = _gated_iter(original, dataloader, loader, gate)
+            iterator = _gated_iter(original, dataloader, loader, gate, session.meter(loader))
         else:
             iterator = original(loader)
     if guard is not None and iterator is not kept:
@@ -77,13 +80,20 @@ def starting_alone() -> Iterator[bool]:
             lock.release()
 
 
-def _gated_iter(original: Callable[[Any], Any], dataloader: Any, loader: Any, gate: Any) -> Any:
+def _gated_iter(
+    original: Callable[[Any], Any], dataloader: Any, loader: Any, gate: Any, meter: Any
+) -> Any:
     """The original `__iter__` with the gate's workers; where they cannot start, the user's."""
     generator = loader.generator or sys.modules["torch"].default_generator
     state = generator.get_state()
-    with contextlib.suppress(Exception), _offered(dataloader, loader, gate):
-        return original(loader)
-    generator.set_state(state)  # such as no more processes; an error of the user's own comes again
+    try:
+        with _offered(dataloader, loader, gate):
+            return original(loader)
+    except Exception as error:  # one of the user's own comes again
+        if isinstance(error, OSError) or "new thread" in str(error):  # no more processes, files
+            meter.fallback = f"workers could not start: {error}"[:_CLAUSE]
+            meter.gate_open = meter.most_workers = None
+    generator.set_state(state)
     return original(loader)
 
 

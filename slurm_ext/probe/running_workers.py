@@ -11,6 +11,7 @@ from .gates import Gates
 from .passes.one_pass import Pass
 from .workers import growth, lent, room
 from .workers.gate import Gate
+from .workers.load import load_of
 
 _MEMORY_TIMES, _MEMORY_EVERY_S = 100.0, 5.0  # looks at memory: 30 ms each in a large process
 
@@ -59,7 +60,9 @@ class RunningWorkers:
 
     def look(self, current: Pass, now: float) -> None:
         """Five times a second: who works, who is lent, and what memory allows."""
-        gate, meter = current.gate, current.meter
+        gate, meter, workers = current.gate, current.meter, current.workers()
+        iterator = current.iterator() if workers is None else workers
+        meter.load = meter.load.most(load_of(current.told, iterator))
         if gate is None:
             return
         known, meter.gate_open = meter.worker_private, gate.open()
@@ -80,11 +83,11 @@ class RunningWorkers:
             return
         if workers._dlqueue_open.lent is None:
             workers._dlqueue_open.lent = lent.LentWorkers(self._lent_path)
-        each, batch = current.meter.worker_private, current.told.mean_bytes()
+        each, load = current.meter.worker_private, current.meter.load
 
         def fitting() -> int:
             private = (machine.private_bytes() or 0) + each * len(workers._workers)
-            return room.lent(each, private, batch, workers._prefetch_factor)
+            return room.lent(each, private, load)
 
         current.made.join(workers._dlqueue_open.lent.look(workers, fitting))
         workers._dlqueue_open.gate.lent = len(workers._dlqueue_open.lent.active)

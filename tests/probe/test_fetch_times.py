@@ -1,4 +1,4 @@
-"""The histogram of fetches: percentiles to an eighth, in constant memory, through a mapped file."""
+"""The histogram of fetches: percentiles to an eighth, in constant memory, through a file."""
 
 from pathlib import Path
 
@@ -56,10 +56,10 @@ def test_a_worker_publishes_bin_by_bin(tmp_path: Path) -> None:
     """The training process reads what the worker counted, beside the totals."""
     path = fetch_file.path_of(str(tmp_path), 7)
     assert fetch_file.read(path)[1].percentile_s(0.5) is None
-    target, times = fetch_file.mapped(path), FetchTimes()
+    target, times = fetch_file.FetchFile(path), FetchTimes()
     for seconds, stands_for in ((0.01, 1), (2.0, 16), (0.01, 1)):
         place = times.add(seconds, stands_for)
-        fetch_file.publish(target, (1.0,) * 8, times, place)
+        target.publish((1.0,) * 8, times, place)
     assert fetch_file.read(path)[1].counts == times.counts
     assert fetch_file.read(path)[0] == (1.0,) * 8
     assert sum(times.counts) == 18
@@ -72,12 +72,12 @@ def test_a_file_that_is_not_whole_is_an_empty_histogram() -> None:
 
 def test_what_workers_fetched_before_their_pass_was_made_counts(tmp_path: Path) -> None:
     """They start first; those that last do so again, after a pass that ended before."""
-    worker, times = fetch_file.mapped(fetch_file.path_of(str(tmp_path), 7)), FetchTimes()
+    worker, times = fetch_file.FetchFile(fetch_file.path_of(str(tmp_path), 7)), FetchTimes()
 
     def fetched(batches: int) -> None:
         while sum(times.counts) < batches:
             place = times.add(0.01, 1)
-        fetch_file.publish(worker, (4.0 * batches, float(batches), *[0.0] * 6), times, place)
+        worker.publish((4.0 * batches, float(batches), *[0.0] * 6), times, place)
 
     def counted(one: WorkersTotals) -> tuple[float, float, int]:
         samples, batches, *_ = one.added_to((0.0,) * 8)

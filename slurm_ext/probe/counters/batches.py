@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections import UserDict
 from itertools import islice
-from typing import Any, Iterable
+from typing import Any, Iterable, Iterator
 
 _MOST_PARTS = 16  # of a batch, that its samples are counted by
 _COLOURS = 1, 3, 4
 _MOSTLY = 0.9  # of the batches tell their samples: so many do in all
 
 
-def tensor_bytes(data: Any, depth: int = 4) -> int:
+def tensor_bytes(data: Any) -> int:
     """Bytes of the tensors in a batch, as far as plain containers hold them."""
+    return sum(_sizes(data))
+
+
+def _sizes(data: Any, depth: int = 4) -> Iterator[int]:
+    """Bytes of each tensor in a batch; Hugging Face's batches are a `UserDict`."""
     if isinstance(data, sys.modules["torch"].Tensor):
-        return int(data.element_size() * data.nelement())
-    if depth and isinstance(data, (list, tuple, dict)):
-        values = data.values() if isinstance(data, dict) else data
-        return sum(tensor_bytes(one, depth - 1) for one in values)
-    return 0
+        yield int(data.element_size() * data.nelement())
+    elif depth and isinstance(data, (list, tuple, dict, UserDict)):
+        for one in data if isinstance(data, (list, tuple)) else data.values():
+            yield from _sizes(one, depth - 1)
 
 
 def rows(batch: Any) -> int | None:
@@ -98,7 +103,7 @@ class BatchCounts:
         self._rows = [0, 0]  # samples counted, and the batches that they came in
         self._uncountable = 0  # batches
         self._full, self._most = full, 0
-        self._weighed = [0, 0]  # batches, and bytes in them
+        self._weighed = [0, 0, 0]  # batches, and bytes and tensors in them
 
     def count_rows(self, batch: Any) -> None:
         """Count the samples of a batch, where it tells them."""
@@ -122,10 +127,16 @@ class BatchCounts:
         return round(batches * counted / told)
 
     def weigh(self, batch: Any) -> None:
-        """Note the bytes of a batch, now and then."""
+        """Note the bytes and tensors of a batch, now and then."""
+        sizes = list(_sizes(batch))
         self._weighed[0] += 1
-        self._weighed[1] += tensor_bytes(batch)
+        self._weighed[1] += sum(sizes)
+        self._weighed[2] += len(sizes)
 
     def mean_bytes(self) -> float:
         """Mean bytes of a batch, as far as any were weighed."""
         return self._weighed[1] / max(1, self._weighed[0])
+
+    def mean_tensors(self) -> float:
+        """Mean tensors of a batch, as far as any were weighed."""
+        return self._weighed[2] / max(1, self._weighed[0])

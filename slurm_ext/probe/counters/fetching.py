@@ -1,13 +1,12 @@
 """Cost of fetching: wall and CPU seconds, samples, bytes; measured in the process that does it.
 
-A worker keeps its totals in a small mapped file, `fetch-<pid>`, which the training process reads:
-that works under fork and spawn, costs no system call, and survives a killed worker.
+A worker keeps its totals in a small file, `fetch-<pid>`, which the training process reads: that
+works under fork and spawn, and survives a killed worker.
 """
 
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import time
 from typing import Any, Callable, Tuple
@@ -131,7 +130,7 @@ class HomeMeter(FetchMeter):
 
 
 class WorkerMeter(FetchMeter):
-    """A worker's totals, mapped into a file for its parent; `guard` also checks each batch."""
+    """A worker's totals, in a file for its parent; `guard` also checks each batch."""
 
     clock = staticmethod(time.process_time)
 
@@ -142,9 +141,9 @@ class WorkerMeter(FetchMeter):
         self.may_skip = guard is None or not guard.refuses  # such a guard looks at every batch
         self.private = 0.0
         self._next_memory = 0.0
-        self._map: mmap.mmap | None = None
+        self._file: fetch_file.FetchFile | None = None
         with contextlib.suppress(OSError, ValueError):
-            self._map = fetch_file.mapped(fetch_file.path_of(run_dir, os.getpid()))
+            self._file = fetch_file.FetchFile(fetch_file.path_of(run_dir, os.getpid()))
 
     def fetch(self, original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
         """One fetch, timed, checked and published."""
@@ -159,7 +158,7 @@ class WorkerMeter(FetchMeter):
         return data
 
     def _publish(self) -> None:
-        if self._map is None:
+        if self._file is None:
             return
         now = time.perf_counter()
         if now >= self._next_memory and self.batches >= self.memory_after:
@@ -168,7 +167,7 @@ class WorkerMeter(FetchMeter):
         totals = self.totals()
         found = self.guard.finding if self.guard else 0.0
         shown = (*totals[:5], self.private, totals[6], found)
-        fetch_file.publish(self._map, shown, self.times, self._latest_bin)
+        self._file.publish(shown, self.times, self._latest_bin)
 
 
 class WorkersTotals:

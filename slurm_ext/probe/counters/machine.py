@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import resource
 import threading
 from typing import Iterator, Mapping
 
@@ -60,6 +61,22 @@ def shared_room_bytes(folder: str = "/dev/shm") -> int | None:  # noqa: S108 - t
     except OSError:
         return None
     return stat.f_bavail * stat.f_frsize
+
+
+def files_left(folder: str = "/proc/self/fd") -> int | None:
+    """Files that this process may still open; None where nothing bounds them."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        return None if most == resource.RLIM_INFINITY else most - len(os.listdir(folder))
+    except OSError:
+        return None
+
+
+def tasks_left(proc: str = "/proc/self", root: str = "/sys/fs/cgroup") -> int | None:
+    """Processes and threads that the job may still start; None where no cgroup bounds them."""
+    found = [(_number(each, "pids.max"), each) for each in _folders("pids", proc, root)]
+    rooms = [most - (_number(each, "pids.current") or 0) for most, each in found if most]
+    return min(rooms) if rooms else None
 
 
 def ranks_here(env: Mapping[str, str] = os.environ) -> int:

@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 from ..counters import marks
 from ..stalls.phase_row import add, phase_row
+from ..workers.load import Load
 from .gathering import Gathering
 from .one_pass import Pass
 from .phase_sums import PhaseSums, place
@@ -19,6 +20,7 @@ _OF_THE_LOADER = (
     "first_batches",
     "starts",
     "worker_private",
+    "load",
     "memory_due",
     "tuner",
     "pass_batches",
@@ -50,6 +52,7 @@ class LoaderMeter:
         self.own_start_s = 0.0  # the probe's: it counts once a pass came to its end
         self.starts = Starts(lasting=facts["persistent"])
         self.worker_private = 0
+        self.load = Load()  # the most that a pass's batches were
         self.memory_due = 0.0  # when the room for its workers is to be looked at again
         self.tuner: Any = None  # where the loader finds its own count of workers
         self.pass_batches: int | None = None  # of a full pass

@@ -32,7 +32,7 @@ class FetchTimes:
         return place
 
     def publish(self, place: int, target: Any, offset: int) -> None:
-        """Write one bin into a mapped file whose histogram begins at `offset`."""
+        """Write one bin into a record whose histogram begins at `offset`."""
         _ONE.pack_into(target, offset + place * _ONE.size, self.counts[place])
 
     def __add__(self, other: Any) -> FetchTimes:

@@ -47,11 +47,13 @@ class Knob:
         have = 0
         if workers is not None:
             have = len(workers._workers) - workers._dlqueue_open.lent_count()
+        meter = current.meter
         fitting = room.growing(
             have,
-            current.meter.worker_private,
+            meter.facts["user_num_workers"],
+            meter.worker_private,
             machine.private_bytes() or 0,
-            current.told.mean_bytes(),
+            meter.load,
         )
         return int(min(room.MOST_TUNED, have + self._session.left(0), fitting))
 

@@ -29,7 +29,7 @@ def gated_kind(base: Any) -> Any:
             self._dlqueue_open = OpenWorkers(gate)
             self._dlqueue_context = loader.multiprocessing_context or _torchs_own()
             _own_folder()
-            with quiet_forks():
+            with quiet_forks(), _made_whole(self):
                 super().__init__(_with_kept_heap(loader, self._dlqueue_context, gate.own))
 
         def _try_put_index(self) -> None:
@@ -69,6 +69,29 @@ def gated_kind(base: Any) -> Any:
     Gated.__name__, Gated.__qualname__ = base.__name__, base.__qualname__
     Gated.__module__ = base.__module__
     return Gated
+
+
+@contextlib.contextmanager
+def _made_whole(iterator: Any) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        _end_half_made(iterator)
+        raise
+
+
+def _end_half_made(iterator: Any) -> None:
+    """End what an iterator that could not be made has started: torch would fail at that, aloud."""
+    made = iterator.__dict__
+    if made.get("_worker_pids_set"):
+        sys.modules["torch.utils.data._utils.signal_handling"]._remove_worker_pids(id(iterator))
+        iterator._worker_pids_set = False
+    if "_pin_memory_thread_done_event" in made:
+        iterator._pin_memory_thread_done_event.set()
+    for worker in made.get("_workers", ()):
+        worker.kill()
+        worker.join()
+    iterator._shutdown = True
 
 
 def end_deaf(iterator: Any) -> None:
