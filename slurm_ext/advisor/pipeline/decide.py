@@ -21,6 +21,7 @@ from slurm_ext.advisor.limits.eligible import (
     why_skipped,
 )
 from slurm_ext.advisor.pipeline.context import DecisionContext
+from slurm_ext.advisor.pipeline.images import runs_an_image
 from slurm_ext.advisor.pipeline.loader_choice import loader_choice
 from slurm_ext.core.records import (
     Decision,
@@ -58,6 +59,7 @@ class Recommendation:
     whole: WholeRun = _ALONE  # what its run takes beside the steady batches
     unmarked: Mapping[str, str] = field(default_factory=dict)  # marks of another job, emptied
     tunes: bool = False  # its loaders find their own workers while they run
+    runs_an_image: bool = False  # with a PYTHONPATH that the probe's would replace
 
 
 def decide(job: Submission, context: DecisionContext) -> Recommendation:
@@ -118,6 +120,7 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
         whole=summary.whole,
         unmarked=dict.fromkeys(of_another_job(job), ""),
         tunes=tunes_itself(job, context.settings),
+        runs_an_image=runs_an_image(job.script),
     )
 
 

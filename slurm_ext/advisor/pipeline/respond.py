@@ -79,6 +79,7 @@ def apply_mode(
         text = with_elastic_fault(text, elastic_fault)
     env = {**recommendation.unmarked, **edits.env, "DLQUEUE_DECISION": token}
     env |= {"DLQUEUE_AUTOTUNE": "1"} if tunes else {}
+    env |= {"DLQUEUE_IMAGE": token} if recommendation.runs_an_image else {}
     env |= {} if buckets is None else buckets.variable(holdout=holdout)
     if settings["control.mode"] != "off" and knows and recommendation.estimate is not None:
         from slurm_ext.model.throughput import estimate_codec

@@ -3,13 +3,15 @@
 Everything is linear in the text. Source: sbatch(1), and what sbatch 22.05.8 says with -v.
 """
 
+import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_request import OPTIONS
 
 PREFIX = "#SBATCH"
+FLAGS = "HhIkOQsVvW"  # short options without a value
 _SHORT = {
     "A": "account",
     "a": "array",
@@ -18,6 +20,7 @@ _SHORT = {
     "D": "chdir",
     "G": "gpus",
     "J": "job-name",
+    "M": "clusters",
     "N": "nodes",
     "n": "ntasks",
     "p": "partition",
@@ -26,11 +29,15 @@ _SHORT = {
     "t": "time",
 }
 _LONG = ("comment", "cpus-per-gpu", "dependency", "exclusive", "export", "gpu-bind", "gpu-freq")
+_IGNORE = "ignore-pbs"
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 _LAYOUT = ("ntasks-per-gpu", "ntasks-per-node", "prefer", "reservation")
-_UNDERSTOOD = frozenset((*_SHORT.values(), *_LONG, *_MEMORY, *_LAYOUT, *OPTIONS))
+_UNDERSTOOD = frozenset((*_SHORT.values(), *_LONG, *_MEMORY, *_LAYOUT, *OPTIONS, _IGNORE))
+_BARE = ("exclusive", _IGNORE)  # set by an empty variable, too
+_FOREIGN = re.compile(r"^#(PBS|BSUB)[ \t]*[\"']?-", re.MULTILINE)
 _OF_VARIABLES = {
     "SBATCH_ARRAY_INX": "array",
+    "SBATCH_IGNORE_PBS": _IGNORE,
     "SBATCH_MEM_PER_NODE": "mem",
     "SBATCH_TIMELIMIT": "time",
     **{
@@ -71,8 +78,21 @@ def environment_options(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         option: value
         for option, value in named.items()
-        if value or (value is not None and option == "exclusive")
+        if value or (value is not None and option in _BARE)
     }
+
+
+def refuse_foreign(text: str, source: str, given: Container[str]) -> None:
+    """Raise InputError for options of PBS or LSF, which sbatch obeys anywhere in a script.
+
+    `given`: names of all other options, of which one turns these off.
+    """
+    found = _FOREIGN.search(text)
+    if found and _IGNORE not in given:
+        why = f"has #{found[1]} options, which sbatch obeys and dlqueue does not read"
+        how = f"write them as {PREFIX}, or add {PREFIX} --{_IGNORE} to have them ignored"
+        line = text.count("\n", 0, found.start()) + 1
+        raise InputError(source, f"{why}: {how}", line=line)
 
 
 def typed_options(words: Sequence[str]) -> Options:
@@ -84,10 +104,19 @@ def typed_options(words: Sequence[str]) -> Options:
             long = _whole(name[2:])
             apart = long not in ("exclusive", "oversubscribe")  # else never a word apart
             yield long, value if equals or not apart else following
-        elif word.startswith("-") and word[1:2] in _SHORT:
-            yield _SHORT[word[1]], word[2:] or following
+        elif word.startswith("-"):
+            yield from _of_letters(word[1:], following)
         elif word in ("hetjob", "packjob"):
             yield "hetjob", None
+
+
+def _of_letters(letters: str, following: str | None) -> Options:
+    """Short options in one word: flags, and behind them one with a value, glued or apart."""
+    valued = letters.lstrip(FLAGS)
+    if "s" in letters.removesuffix(valued):
+        yield _SHORT["s"], None
+    if valued[:1] in _SHORT:
+        yield _SHORT[valued[0]], valued[1:] or following
 
 
 def _whole(name: str) -> str:

@@ -10,7 +10,7 @@ from os.path import join
 from pathlib import PurePath
 from typing import Any
 
-from slurm_ext.advisor.pipeline.sbatch_options import header_options, typed_options
+from slurm_ext.advisor.pipeline.sbatch_options import header_options, refuse_foreign, typed_options
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_request import OPTIONS, UNITS, count_gpus, gpus_in, gres_of_option
 from slurm_ext.core.records import Submission
@@ -45,7 +45,9 @@ def read_script(
     fields: dict[str, Any] = {"name": PurePath(source).name, "work_dir": work_dir}
     gres: dict[str, str] = {}
     outside = ((None, *pair) for pair in (*(exported or {}).items(), *typed_options(typed)))
-    for line, option, value in (*header_options(text, source), *outside):
+    given = (*header_options(text, source), *outside)
+    refuse_foreign(text, source, {option for _, option, _ in given})
+    for line, option, value in given:
         try:
             _take(fields, gres, option, value)
         except ValueError as error:

@@ -96,6 +96,7 @@ def run_plain(words: list[str]) -> int | None:
 def _what_if(args: argparse.Namespace) -> int:
     from slurm_ext.cli.common.settings import load_for_history
     from slurm_ext.cli.predict import what_if
+    from slurm_ext.cli.predict.refusal import must_stay
     from slurm_ext.cli.predict.script_file import submission
     from slurm_ext.core.errors import UsageError
 
@@ -105,17 +106,19 @@ def _what_if(args: argparse.Namespace) -> int:
     job = submission(args.script, tuple(args.args))
     if args.ood:
         raise UsageError("--ood fills in a form as predict says: it takes no --what-if")
+    must_stay(settings, job)
     return what_if.run(args, settings, job)
 
 
 def _answer(script: str, args: Sequence[str], config: Path | None) -> dict[str, Any]:
     """The document of `predict --json`."""
     from slurm_ext.cli.common.settings import load_for_history
-    from slurm_ext.cli.predict.refusal import refusal_of
+    from slurm_ext.cli.predict.refusal import must_stay, refusal_of
     from slurm_ext.cli.predict.script_file import submission
 
     settings = load_for_history(config)
     job = submission(script, tuple(args))
+    must_stay(settings, job, args if script == "sbatch" else ())
     reply = _from_advisor(settings, job)
     source = "advisor" if reply else "history"
     document: dict[str, Any] = {"v": 1, "script": job.argv[0], "source": source}

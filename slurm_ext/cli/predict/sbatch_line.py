@@ -6,15 +6,18 @@ As in sbatch, options end at the first word that is none; what follows is the sc
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from slurm_ext.advisor.pipeline.sbatch_options import FLAGS
+
 WORD = "sbatch"  # in place of the script; a file of that name is ./sbatch
 WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n"
 # Options without a value, or whose value is never a word apart.
 _NODES = ("contiguous", "exclusive", "overcommit", "oversubscribe", "spread-job", "use-min-nodes")
 _COURSE = ("hold", "no-kill", "no-requeue", "requeue", "reboot", "nice", "test-only", "wait")
+_LATER = ("consolidate-segments", "oom-kill-step", "spread-segments", "stepmgr")  # than 23.11
 _SHELL = ("get-user-env", "ignore-pbs", "propagate")
 _SAYING = ("help", "parsable", "quiet", "usage", "verbose", "version")
-_ALONE = frozenset((*_NODES, *_COURSE, *_SHELL, *_SAYING))
-_ALONE_SHORT = frozenset("HhIkOQsVvW")
+_ALONE = frozenset((*_NODES, *_COURSE, *_LATER, *_SHELL, *_SAYING))
+_WRAP = ("--wr", "--wra", "--wrap")
 
 
 class SbatchLine(NamedTuple):
@@ -49,17 +52,17 @@ def _first_of_job(words: Sequence[str]) -> int:
 
 
 def _takes_next(word: str) -> bool:
-    """True if an option's value is the word behind it."""
+    """True if an option's value is the word behind it. Names may be cut, as sbatch takes them."""
     if word.startswith("--"):
-        return "=" not in word and word[2:] not in _ALONE
-    return len(word) == 2 and word[1] not in _ALONE_SHORT
+        return "=" not in word and not any(name.startswith(word[2:]) for name in _ALONE)
+    return len(word[1:].lstrip(FLAGS)) == 1
 
 
 def _without_wrap(options: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
     kept, wrap, rest = list[str](), None, iter(options)
     for word in rest:
         name, equals, value = word.partition("=")
-        if name == "--wrap":
+        if name in _WRAP:
             wrap = value if equals else next(rest, "")
         else:
             kept += [word, *([next(rest, "")] if _takes_next(word) else [])]

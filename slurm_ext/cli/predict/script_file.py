@@ -21,7 +21,7 @@ def submission(script: str, args: tuple[str, ...]) -> "Submission":
     line = read_line(args)
     if line.script is not None:
         return _submission(_text(line.script), line.script, line.args, line.options)
-    options = ("--job-name=wrap", *line.options)
+    options = ("--job-name=wrap", "--ignore-pbs", *line.options)  # it reads no lines of a command
     return _submission(f"{WRAPPED}{line.wrap}\n", "wrap", (), options)
 
 

@@ -106,6 +106,9 @@ def _means(ranks: Sequence[Sequence[float]]) -> list[float]:
 def _why_not(ended: ProfileRun) -> str:
     """Return the reason of the process that came furthest."""
     if not ended.windows:
-        return "no Python process with torch ran under the probe (PYTHONPATH was replaced?)"
+        return (
+            "no Python process with torch ran under the probe (PYTHONPATH was replaced, or a"
+            " container has no dlqueue?): what a training saves was saved"
+        )
     furthest = max(ended.windows, key=lambda window: int(window["requests"]))
     return str(furthest["why_not"] or "every window had a validation in it")

@@ -54,11 +54,15 @@ def sbatch_of(settings: "Settings") -> str | None:
 
 def run(argv: list[str], script: str, limits: ProfileLimits, sbatch: str) -> ProfileRun:
     """Submit it by this sbatch and wait until it is over. Raises InputError, SlurmError."""
-    from slurm_ext.advisor.pipeline.sbatch_options import environment_options, options_of
+    from slurm_ext.advisor.pipeline import sbatch_options
     from slurm_ext.core.settings.own import own_settings_path
 
     check(argv, script)
-    given = {**options_of(script, argv[0]), **environment_options(os.environ)}
+    given = {
+        **sbatch_options.options_of(script, argv[0]),
+        **sbatch_options.environment_options(os.environ),
+    }
+    sbatch_options.refuse_foreign(script, argv[0], given)
     words = options(given, argv[0], limits)
     with run_folder(
         own_settings_path().parent / "profiles"
@@ -67,10 +71,10 @@ def run(argv: list[str], script: str, limits: ProfileLimits, sbatch: str) -> Pro
         out = [f"--output={output}", f"--error={output}", "--open-mode=append"]
         env = environment(folder, limits, os.environ)
         beside = Path(sbatch).parent
-        job = _submitted([sbatch, "--parsable", *out, *words, *argv], env)
+        job, where = _submitted([sbatch, "--parsable", *out, *words, *argv], env)
         print(f"dlqueue profile: job {job} is submitted", file=sys.stderr)
-        with _cancelled_with_us(job, str(beside / "scancel")):
-            how = _until_over(job, str(beside / "scontrol"))
+        with _cancelled_with_us([str(beside / "scancel"), *where, job]):
+            how = _until_over(job, [str(beside / "scontrol"), *where, "show", "job", "-o", job])
         _arrived(folder)
         return left(folder, how, _last_words(output))
 
@@ -108,9 +112,10 @@ def _minutes(own: str | None, source: str, limits: ProfileLimits) -> int:
     return needed if minutes is None else max(1, min(needed, ceil(minutes)))
 
 
-def _submitted(argv: list[str], env: Mapping[str, str]) -> str:
-    output = _command(argv, env)
-    return output.strip().partition(";")[0].splitlines()[-1]
+def _submitted(argv: list[str], env: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The job's number, and the option that leads other commands to its cluster, if it has one."""
+    job, _, cluster = _command(argv, env).strip().splitlines()[-1].partition(";")
+    return job, [f"--clusters={cluster}"] if cluster else []
 
 
 def _command(argv: list[str], env: Mapping[str, str] | None = None) -> str:
@@ -126,24 +131,24 @@ def _command(argv: list[str], env: Mapping[str, str] | None = None) -> str:
 
 
 @contextmanager
-def _cancelled_with_us(job: str, scancel: str) -> Iterator[None]:
+def _cancelled_with_us(scancel: list[str]) -> Iterator[None]:
     """A profile that nobody waits for is cancelled: it is nobody's job."""
     try:
         yield
     except BaseException:
         with suppress(SlurmError):
-            _command([scancel, job])
+            _command(scancel)
         raise
 
 
-def _until_over(job: str, scontrol: str) -> str:
+def _until_over(job: str, scontrol: list[str]) -> str:
     """Ask for the job's state, ever more seldom, until it is over; return how it ended."""
     pause_s = _FIRST_S
     while True:
         time.sleep(pause_s)
         pause_s = min(_SLOWER * pause_s, _MOST_S)
         try:
-            output = _command([scontrol, "show", "job", "-o", job])
+            output = _command(scontrol)
         except SlurmError as error:
             if "Invalid job id" in error.output:
                 return "ended"

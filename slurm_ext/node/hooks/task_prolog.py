@@ -32,7 +32,7 @@ def task_prolog(config: NodeConfig, env: Mapping[str, str]) -> None:
         return
     token = "" if is_told_another(env, run_dir) else env.get("DLQUEUE_DECISION", "")
     lines = [*unset_lines(env, spool.run, run_dir), f"export DLQUEUE_RUN_DIR={run_dir}"]
-    lines += [*_python_path(config, env), *_headroom(config), *_mps(run_dir, env)]
+    lines += [*_python_path(config, env, token), *_headroom(config), *_mps(run_dir, env)]
     lines += [f"export {TOLD}={token}"] if is_token(token) else []
     _say(lines)
     note_decision(run_dir, token)
@@ -66,11 +66,17 @@ def _headroom(config: NodeConfig) -> list[str]:
     return [f"export DLQUEUE_MAX_WORKERS={config.max_workers}"] if config.max_workers else []
 
 
-def _python_path(config: NodeConfig, env: Mapping[str, str]) -> list[str]:
-    """Put the probe's folder first on PYTHONPATH; nothing if it is there or unprintable."""
+def _python_path(config: NodeConfig, env: Mapping[str, str], token: str) -> list[str]:
+    """Put the probe's folder first on PYTHONPATH; nothing if it is there or unprintable.
+
+    Where the submission of this token runs an image of Apptainer, none stays none: the image has
+    one of its own, which holds only so.
+    """
     before = env.get("PYTHONPATH", "")
     if not config.probe or not os.path.isdir(PROBE_SITE) or any(ord(char) < 32 for char in before):
         return []
+    if before in ("", PROBE_SITE) and token and env.get("DLQUEUE_IMAGE") == token:
+        return ["unset PYTHONPATH"] if before else []
     if before.partition(":")[0] == PROBE_SITE:
         return []
     rest = [part for part in before.split(":") if part != PROBE_SITE] if before else []

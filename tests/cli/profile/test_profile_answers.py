@@ -8,7 +8,7 @@ import pytest
 from slurm_ext.cli import main
 from slurm_ext.cli.profile import batch
 from slurm_ext.cli.profile.analysis import document
-from slurm_ext.cli.profile.checks import check
+from slurm_ext.cli.profile.checks import PREFIX, check
 from slurm_ext.cli.profile.page import page
 from slurm_ext.cli.profile.run_folder import ProfileLimits, ProfileRun, environment, left
 from slurm_ext.cli.profile.text import lines
@@ -215,6 +215,12 @@ LINES = [
     ("apptainer exec --cleanenv x.sif python train.py", "leaves the environment out"),
     ("srun --export=NONE python train.py", "leaves the environment out"),
     ("export SLURM_EXPORT_ENV=none", "leaves the environment out"),
+    ("apptainer exec --nv x.sif python train.py", "runs a container"),
+    ("srun /usr/bin/singularity -s run x.sif train.py", "runs a container"),
+    ("srun --container-image=nvcr.io/x python train.py", "runs a container"),
+    ("#SBATCH --container-image x.sqsh", "runs a container"),
+    ("docker run --rm image python train.py", "runs a container"),
+    ("chroot /images/torch python train.py", "runs a container"),
     ('sbatch --dependency=afterany:$SLURM_JOB_ID "$0"', "submits a job"),
     ("trap 'sbatch job.sh' USR1", "submits a job"),
     ("echo next: $(/usr/bin/sbatch job.sh)", "submits a job"),
@@ -232,6 +238,11 @@ HARMLESS = [
     "srun --export=ALL,A=1 python -u train.py --save -S",
     "if command -v sbatch >/dev/null; then echo there; fi",
     "sbatch_options=none",
+    f"apptainer exec --bind {PREFIX} x.sif python train.py",
+    "module load apptainer",
+    "apptainer pull x.sif docker://image  # then: apptainer exec x.sif",
+    "mkdir docker; cp chroot.py run",
+    "#SBATCH --job-name=singularity exec",
 ]
 
 
@@ -242,6 +253,8 @@ HARMLESS = [
         *((["job.sh"], f"#!/bin/sh\n\n{line}\n", "job.sh:3: " + why) for line, why in LINES),
         (["python3", "-I", "x.py"], None, "ignores PYTHONPATH"),
         (["python", "-uE", "x.py"], None, "ignores PYTHONPATH"),
+        (["apptainer", "exec", "x.sif", "python", "x.py"], None, "apptainer runs a container"),
+        (["srun", "--container-image=x", "python", "x.py"], None, "srun runs a container"),
     ],
 )
 def test_what_would_keep_the_probe_out_is_refused(
@@ -260,6 +273,8 @@ def test_what_would_keep_the_probe_out_is_refused(
         *((["job.sh"], f"#!/bin/sh\n{line}\n") for line in HARMLESS),
         (["python", "-u", "x.py", "-E"], None),
         (["torchrun", "-E"], None),
+        (["python", "x.py", "docker", "run"], None),
+        (["apptainer", "exec", f"--bind={PREFIX}", "x.sif", "python", "x.py"], None),
     ],
 )
 def test_what_lets_the_probe_in_is_not(argv: list[str], script: str | None) -> None:
@@ -329,6 +344,20 @@ def test_sbatchs_variables_do_not_keep_the_probe_out(
     (export,) = (word for word in words if word.startswith("--export="))
     assert {"DLQUEUE_PROFILE", "PYTHONPATH", "WANDB_MODE"} <= set(export[9:].split(","))
     assert "--array=0" in words
+
+
+def test_a_script_with_options_of_pbs_is_not_profiled(
+    slurm: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All ten tasks of an array would measure into one folder; ignored lines do no harm."""
+    job = tmp_path / "job.sh"
+    job.write_text("#!/bin/sh\ntrue\n#PBS -t 0-9\n")
+    assert main(["profile", *slurm]) == 1
+    assert f"{job}:3: has #PBS options, which sbatch obeys" in capsys.readouterr().err
+    assert not (tmp_path / "words").exists()
+    job.write_text("#!/bin/sh\n#SBATCH --ignore-pbs\n#PBS -t 0-9\n")
+    assert main(["profile", *slurm]) == 1
+    assert (tmp_path / "words").exists()
 
 
 def test_a_program_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,20 @@ def test_the_users_own_path_comes_behind(node: Node, run_dir: Path) -> None:
     assert _exports(node, PYTHONPATH=f"/a:{SITE}")["PYTHONPATH"] == f"{SITE}:/a"
 
 
+def test_an_image_keeps_its_own_path(node: Node, run_dir: Path) -> None:
+    """Apptainer's images have a PYTHONPATH that holds where there is none, so none stays none.
+
+    A variable that another job handed on says nothing of this one's script.
+    """
+    image = {"DLQUEUE_DECISION": TOKEN, "DLQUEUE_IMAGE": TOKEN}
+    assert "PYTHONPATH" not in _exports(node, **image)
+    assert _exports(node, **image, PYTHONPATH="/a")["PYTHONPATH"] == f"{SITE}:/a"
+    handed_on = {**image, "DLQUEUE_DECISION": f"d1-{'0' * 16}"}
+    assert _exports(node, **handed_on)["PYTHONPATH"] == SITE
+    done = node.hook("task_prolog", {"SLURM_JOB_ID": "5", **image, "PYTHONPATH": SITE})
+    assert b"unset PYTHONPATH" in done.stdout.splitlines()
+
+
 def test_a_second_run_adds_nothing(node: Node, run_dir: Path) -> None:
     """Slurm runs it for the batch script and for each step of it."""
     first = _exports(node, PYTHONPATH="/a")
