@@ -12,16 +12,13 @@ def configure(_parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve; raises SettingsError, AdvisorError."""
     import os
-    from pathlib import Path
 
     from slurm_ext.advisor.service.service import serve
     from slurm_ext.core.errors import AdvisorError
     from slurm_ext.core.logs import set_up
-    from slurm_ext.core.settings.document import load
+    from slurm_ext.core.settings.document import load, named_by_environment
 
-    config = args.config
-    if config is None and "DLQUEUE_CONFIG" in os.environ:
-        config = Path(os.environ["DLQUEUE_CONFIG"])
+    config = args.config or named_by_environment()
     settings = load(config)
     set_up(settings["log.format"])
     try:

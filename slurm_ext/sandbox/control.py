@@ -23,9 +23,8 @@ _MODULE = "slurm_ext.sandbox.supervisor"
 
 
 def launch(manifest: SandboxManifest, env: Mapping[str, str], owned: bool) -> None:
-    """Start the supervisor of `manifest`, and add its pid to the manifest's file."""
+    """Start the supervisor of `manifest`, which is written, and add its pid to the file."""
     layout = manifest.plan.layout
-    write_manifest(manifest)
     with (layout.log / "supervisor.log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", _MODULE, str(layout.root), str(os.getpid() if owned else 0)],

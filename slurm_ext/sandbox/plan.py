@@ -1,7 +1,6 @@
 """Decides a sandbox's names, ports and daemons from its spec. Nothing is started."""
 
 import os
-import pwd
 import socket
 import stat
 import subprocess
@@ -13,7 +12,7 @@ from typing import Any
 
 from slurm_ext.core.errors import SandboxError
 from slurm_ext.sandbox.layout import PORTS, SandboxLayout, free_ports
-from slurm_ext.sandbox.spec import CGROUPS, SandboxSpec, search_path
+from slurm_ext.sandbox.spec import CGROUPS, SandboxSpec, search_path, user_name
 
 # 198.18.0.0/15 is set aside for benchmarks (RFC 2544): no real network is hidden by it.
 SUBNETS = tuple(f"198.{high}.{low}" for high in (18, 19) for low in range(256))
@@ -93,7 +92,7 @@ class SandboxPlan:
     @property
     def user(self) -> str:
         """Name of the user that runs the daemons."""
-        return pwd.getpwuid(os.geteuid()).pw_name
+        return user_name()
 
 
 def make_plan(spec: SandboxSpec, layout: SandboxLayout, subnet: str | None) -> SandboxPlan:

@@ -15,7 +15,7 @@ from slurm_ext.sandbox.client import SandboxClient
 from slurm_ext.sandbox.folder import make_root, open_own
 from slurm_ext.sandbox.layout import SandboxLayout
 from slurm_ext.sandbox.leftovers import clean, make_state, remove_folder
-from slurm_ext.sandbox.manifest import SandboxManifest, read_manifest
+from slurm_ext.sandbox.manifest import SandboxManifest, read_manifest, write_manifest
 from slurm_ext.sandbox.plan import BACKUP_ADVISOR, SandboxPlan, daemons, make_plan
 from slurm_ext.sandbox.processes import is_same
 from slurm_ext.sandbox.render import write_files
@@ -133,6 +133,9 @@ class Sandbox(SandboxClient):
         os.close(open_own(self.layout.root))
         if not any(self.layout.root.iterdir()):
             return
+        if not os.path.lexists(self.layout.manifest):
+            why = "is no sandbox and has files: choose another folder with --root, or empty it"
+            raise SandboxError(f"{self.layout.root} {why}")
         supervisor = read_manifest(self.layout.root).supervisor
         if control.ask(self.layout, "status", quiet=True) is not None:
             raise SandboxError(f"a sandbox is up in {self.layout.root}: take it down first")
@@ -142,9 +145,11 @@ class Sandbox(SandboxClient):
 
     def _build(self) -> None:
         """Write files, start the supervisor (which undoes the rest), then build the network."""
+        manifest = SandboxManifest(self.plan, self.temporary)
+        write_manifest(manifest)  # first: whatever is cut short is a sandbox, and can be removed
         write_files(self.plan)
         make_state(self.plan)
-        control.launch(SandboxManifest(self.plan, self.temporary), self.env, self.owned)
+        control.launch(manifest, self.env, self.owned)
         if self.spec.namespaces:
             network.build(self.plan)
 

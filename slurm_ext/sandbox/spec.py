@@ -1,6 +1,7 @@
 """Specification of a sandbox, checked before anything is started."""
 
 import os
+import pwd
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -117,12 +118,24 @@ def check_machine(spec: SandboxSpec) -> None:
             raise MissingError(
                 f"{command} is not installed", f"on Debian: apt-get install {package}"
             )
+    user_name()
     wanted = (*CGROUP_CONTROLLERS, *(("cpuset",) if spec.constrain_cores else ()))
     absent = [name for name in wanted if not (CGROUPS / name).is_dir()]
     if spec.cgroup and absent:
         raise SandboxError(
             f"cgroup accounting needs cgroup v1 here: {CGROUPS} has no {', '.join(absent)}"
         )
+
+
+def user_name() -> str:
+    """Name of the user that runs the daemons. Raises SandboxError."""
+    uid = os.geteuid()
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        raise SandboxError(
+            f"user {uid} has no name on this machine, and Slurm's daemons need one: in /etc/passwd"
+        ) from None
 
 
 def _needed(spec: SandboxSpec) -> Iterator[tuple[str, str]]:

@@ -1,9 +1,12 @@
 """Runs of `dlqueue run` into the user's own history, each with the submission that it was."""
 
+import errno
 import json
 import os
+import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,16 @@ def enter(own: Path, documents: Sequence[dict[str, Any]]) -> None:
             record_journal(history, path, now_s=now_s)
             delete_if_recorded(history, path)
         ingest_folder(history, spool, now_s=now_s)
+
+
+def last_entered(history: str) -> int:
+    """The highest number of a run in a history, of whichever release; 0: none. Raises OSError."""
+    try:
+        with closing(sqlite3.connect(history)) as db:
+            (highest,) = db.execute("SELECT max(job_id) FROM runs").fetchone()
+    except sqlite3.Error as error:  # with a number of its own choice a run would replace another
+        raise OSError(errno.EIO, str(error), history) from None
+    return highest or 0
 
 
 def _write(own: Path, spool: Path, documents: Sequence[dict[str, Any]]) -> None:

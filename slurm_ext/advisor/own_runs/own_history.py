@@ -32,44 +32,83 @@ def folder() -> str:
     own = own_folder()
     settings = os.path.join(own, NAME)
     os.makedirs(os.path.join(own, ARRIVED), 0o700, exist_ok=True)
-    if not os.path.exists(settings):
+    if not _is_written(settings):
         import json
 
-        with open(settings, "w", encoding="utf-8") as file:
-            file.write(_SETTINGS.format(state=json.dumps(own)))
+        _write_whole(settings, _SETTINGS.format(state=json.dumps(own)))
     return own
 
 
-def keep(own: str, document: dict[str, Any]) -> int | None:
-    """Leave a run for the history; returns its number. None: the disk does not take it."""
+def _is_written(settings: str) -> bool:
+    """False for no file, and for one of no bytes, such as a full disk may leave. Raises OSError."""
+    try:
+        return os.stat(settings).st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def keep(own: str, document: dict[str, Any]) -> int | str:
+    """Leave a run for the history; returns its number, or why the disk does not take it."""
     try:
         number_file = _locked(own)
-    except OSError:
-        return None
-    try:
-        text = os.read(number_file, 20).strip()
-        number = int(text) + 1 if text.isdigit() else 1
-        _leave(own, number, document)
-        os.ftruncate(number_file, 0)
-        os.pwrite(number_file, b"%d\n" % number, 0)
-    except OSError:
-        return None
-    finally:
-        os.close(number_file)
+        try:
+            number = _next_number(own, number_file)
+            _leave(own, number, document)
+        finally:
+            os.close(number_file)
+    except OSError as error:
+        return f"{error.filename or own}: {error.strerror}"
     return number
 
 
+def _next_number(own: str, number_file: int) -> int:
+    """A number above all that were given, noted before its use: a failure costs a number, no run.
+
+    The note may be empty, after a failure of an earlier release.
+    """
+    text = os.read(number_file, 20).strip()
+    last = int(text) if text.isdigit() else _last_entered(os.path.join(own, "history.db"))
+    waiting = [name.partition(".")[0] for name in os.listdir(os.path.join(own, ARRIVED))]
+    number = max([last, *(int(name) for name in waiting if name.isdecimal())]) + 1
+    noted = b"%d\n" % number
+    os.pwrite(number_file, noted, 0)
+    os.ftruncate(number_file, len(noted))
+    return number
+
+
+def _last_entered(history: str) -> int:
+    if not os.path.exists(history):
+        return 0
+    from slurm_ext.advisor.own_runs.entering import last_entered
+
+    return last_entered(history)
+
+
 def _leave(own: str, number: int, document: dict[str, Any]) -> None:
-    """The run as a file, whole or not at all."""
+    """Leave the run's file, with the number in it."""
     import json
 
     identity = document["record"]["identity"]
     identity["job_id"] = number
     document["record"]["record_id"] = f"own-{number}-0-{identity['node']}"
-    hidden = os.path.join(own, ARRIVED, f".{number}.json")
-    with open(hidden, "w", encoding="utf-8") as file:
-        file.write(json.dumps(document))
-    os.rename(hidden, os.path.join(own, ARRIVED, f"{number}.json"))
+    _write_whole(os.path.join(own, ARRIVED, f"{number}.json"), json.dumps(document))
+
+
+def _write_whole(path: str, text: str) -> None:
+    """Put a file there, or leave nothing behind. Raises OSError, which names it."""
+    above, name = os.path.split(path)
+    hidden = os.path.join(above, f".{name}.{os.getpid()}")
+    try:
+        with open(hidden, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(hidden, path)
+    except OSError as error:
+        error.filename = path  # a full disk's error names none
+        try:
+            os.unlink(hidden)
+        except OSError:
+            pass
+        raise
 
 
 def _locked(own: str) -> int:
@@ -82,24 +121,32 @@ def _locked(own: str) -> int:
 
 
 def take_in(own: Path) -> None:
-    """Enter the runs that wait into the history. Raises HistoryError, OSError."""
+    """Enter the runs that wait into the history. Raises HistoryError, OSError.
+
+    One that cannot be read now waits on.
+    """
     waiting = sorted((own / ARRIVED).glob("[!.]*.json"))
     if not waiting:
         return
     lock = _locked(str(own))
     try:
+        from contextlib import suppress
+
         from slurm_ext.advisor.own_runs.entering import enter
 
-        documents = {path: _document(path) for path in waiting}
-        enter(own, [document for document in documents.values() if document])
+        documents: dict[Path, dict[str, Any] | None] = {}
         for path in waiting:
+            with suppress(OSError):
+                documents[path] = _document(path)
+        enter(own, [document for document in documents.values() if document])
+        for path in documents:
             path.unlink(missing_ok=True)
     finally:
         os.close(lock)
 
 
 def _document(path: Path) -> dict[str, Any] | None:
-    """The run that `keep` wrote; None for anything else, which is dropped."""
+    """The run that `keep` wrote; None for anything else, which is dropped. Raises OSError."""
     import json
 
     try:
@@ -107,6 +154,6 @@ def _document(path: Path) -> dict[str, Any] | None:
             document = json.loads(path.read_bytes())
             if isinstance(document, dict) and isinstance(document.get("command"), str):
                 return document
-    except (OSError, ValueError):
+    except ValueError:
         pass
     return None

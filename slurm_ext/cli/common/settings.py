@@ -3,7 +3,13 @@
 import os
 from pathlib import Path
 
-from slurm_ext.core.settings.document import DEFAULT_PATH, Settings, drop_ins, load
+from slurm_ext.core.settings.document import (
+    DEFAULT_PATH,
+    Settings,
+    drop_ins,
+    load,
+    named_by_environment,
+)
 from slurm_ext.core.settings.own import own_settings_path
 
 
@@ -14,7 +20,7 @@ def load_for_history(path: Path | None) -> Settings:
     """
     own = own_settings_path()
     if path is None and siteless():
-        if not os.access(own, os.R_OK):
+        if not (os.access(own, os.R_OK) and own.stat().st_size):
             return _before_the_first_run(own)
         path = own
     settings = load(path)
@@ -27,8 +33,9 @@ def load_for_history(path: Path | None) -> Settings:
 
 def siteless() -> bool:
     """True if neither the environment nor /etc names a site's settings."""
-    named = "DLQUEUE_CONFIG" in os.environ
-    return not named and not DEFAULT_PATH.exists() and not drop_ins(DEFAULT_PATH.with_suffix(".d"))
+    if named_by_environment() or DEFAULT_PATH.exists():
+        return False
+    return not drop_ins(DEFAULT_PATH.with_suffix(".d"))
 
 
 def _before_the_first_run(own: Path) -> Settings:

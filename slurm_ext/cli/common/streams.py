@@ -1,4 +1,4 @@
-"""Standard output and standard error as commands find them: closed, full, of another encoding."""
+"""Standard input, output and error as commands find them: closed, full, of another encoding."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ def prepare() -> None:
     for number in (0, 1, 2):
         with suppress(OSError):
             _fill(number)
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 (open until the process ends)
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 (open until the process ends)
     if sys.stderr is None:

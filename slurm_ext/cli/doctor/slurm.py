@@ -36,15 +36,24 @@ def slurm(settings: Settings) -> Iterator[Finding]:
         return
     yield Finding("slurmctld", OK, config.get("SLURM_VERSION", "unknown version"))
     yield from clock(config, time.time())
+    yield from _named(settings, config)
     yield from _submit(settings, config)
     yield from _controllers(config)
     yield from hooks(settings, config)
-    yield _prolog_flags(config)
+    yield from _prolog_flags(config)
     yield from _kills(config)
     yield from _patience(settings, config)
     yield from _rest(settings, config)
     yield cores(config)
     yield from sharing(settings, config)
+
+
+def _named(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
+    """Accounting names jobs by Slurm's name of the cluster, records by that of the settings."""
+    named, own = config.get("ClusterName"), settings["site.cluster"]
+    if named and settings.source != "defaults":
+        advice = f"name it {named} here and on the nodes: `history import` takes jobs twice else"
+        yield judged("site.cluster", own.lower() == named.lower(), own, advice)
 
 
 def _submit(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
@@ -71,11 +80,16 @@ def _controllers(config: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("controllers", OK, state)
 
 
-def _prolog_flags(config: Mapping[str, str]) -> Finding:
+def _prolog_flags(config: Mapping[str, str]) -> Iterator[Finding]:
+    """The prolog is to run before the job's first step, and outside the job."""
     flags = config.get("PrologFlags", "(null)")
-    early = {"alloc", "contain"} & set(flags.lower().split(","))
+    named = set(flags.lower().split(","))
     advice = "add Alloc: without it the prolog runs only with a node's first step"
-    return judged("PrologFlags", bool(early), flags, advice)
+    yield judged("PrologFlags", bool({"alloc", "contain"} & named), flags, advice)
+    if "runinjob" in named:
+        state = "the sampler is part of the job, dies with it before its last sample; no MPS"
+        advice = "take RunInJob out of PrologFlags; Contain may stay"
+        yield Finding("PrologFlags, RunInJob", WARN, state, advice)
 
 
 def _kills(config: Mapping[str, str]) -> Iterator[Finding]:

@@ -1,5 +1,6 @@
 """The page of `dlqueue explain --html`: the job's figures drawn, and the terminal's words."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ from slurm_ext.cli.explain import page_changes, page_step, page_time, page_use
 from slurm_ext.cli.explain.text import lines_of_decision
 from slurm_ext.questions.explain.named import name_of
 from slurm_ext.questions.explain.sheet import MOST_NODES, last_start
+from slurm_ext.questions.explain.tasks import part_of
 from slurm_ext.report.formats import drawn
 from slurm_ext.report.formatting import counted
 from slurm_ext.report.render import render
@@ -33,7 +35,7 @@ def page(document: Mapping[str, Any], *, back: str | None = None) -> str:
 def sections(document: Mapping[str, Any]) -> Iterator[Section]:
     """Parts of the job that were recorded, or its tasks."""
     if document["tasks"]:
-        yield _tasks(document["tasks"])
+        yield _tasks(document["tasks"], document.get("array"))
         return
     if document["job"]:
         runs = last_start(document["runs"])[:MOST_NODES]
@@ -60,7 +62,7 @@ def _facts(row: Mapping[str, Any]) -> Iterator[str]:
         yield f"on {', '.join(row['nodes'][:MOST_NODES])}{more}"
 
 
-def _tasks(tasks: Sequence[Mapping[str, Any]]) -> Section:
+def _tasks(tasks: Sequence[Mapping[str, Any]], array: Mapping[str, int] | None) -> Section:
     """The tasks of an array, those that did not complete first."""
     columns = (
         Column("task", "task"),
@@ -77,10 +79,12 @@ def _tasks(tasks: Sequence[Mapping[str, Any]]) -> Section:
         (name_of(row), *(row[key] for key in keys))
         for row in sorted(tasks, key=lambda task: task["state"] == "COMPLETED")
     ]
-    bad = sum(task["state"] != "COMPLETED" for task in tasks)
+    states = Counter(array or Counter(task["state"] for task in tasks))
+    bad = states.total() - states["COMPLETED"]
+    part = "" if states.total() == len(tasks) else f"; listed are {part_of(tasks)}"
     return Section(
         key="tasks",
         title="The tasks of its array",
-        answer=f"{counted(len(tasks), 'task')}, {bad or 'none'} not completed",
+        answer=f"{counted(states.total(), 'task')}, {bad or 'none'} not completed{part}",
         tables=(ReportTable(key="tasks", title="Tasks", columns=columns, rows=rows),),
     )

@@ -59,7 +59,7 @@ def _used(document: Mapping[str, Any]) -> Iterator[str]:
     elif document["tasks"]:
         from slurm_ext.questions.explain.tasks import lines as task_lines
 
-        yield from task_lines(document["tasks"])
+        yield from task_lines(document["tasks"], document.get("array"))
 
 
 def _decided(document: Mapping[str, Any]) -> Iterator[str]:

@@ -140,13 +140,13 @@ def _from_slurm(
 
 @contextmanager
 def _opened(name: str) -> Iterator[tuple[IO[str], BinaryIO]]:
-    """The text, whose bytes that are not UTF-8 stay what they are, and the file itself."""
+    """The text without a byte order mark, other bytes as they are; and the file itself."""
     from slurm_ext.core.errors import unreadable
 
     try:
         raw = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115 (below)
         plain: Any = gzip.GzipFile(fileobj=raw) if name.endswith(".gz") else raw
-        with raw, TextIOWrapper(plain, "utf-8", "surrogateescape", newline="\n") as text:
+        with raw, TextIOWrapper(plain, "utf-8-sig", "surrogateescape", newline="\n") as text:
             yield text, raw
     except (OSError, EOFError, zlib.error) as error:
         raise unreadable(name, error) from None

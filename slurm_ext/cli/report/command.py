@@ -128,14 +128,21 @@ def _report(
 
 
 def _format(args: argparse.Namespace) -> str:
+    ending = args.output.suffix.removeprefix(".") if args.output else "md"
     if args.json:
+        _check_json(args.output, ending)
         return "json"
     if args.format is not None:
         return str(args.format)
-    if args.output is None:
-        return "md"
-    ending = args.output.suffix.removeprefix(".")
     return ending if ending in FORMATS else "html"
+
+
+def _check_json(output: Path | None, ending: str) -> None:
+    """A page that holds JSON is nobody's wish. Raises UsageError."""
+    from slurm_ext.core.errors import UsageError
+
+    if output is not None and ending in FORMATS and ending != "json":
+        raise UsageError(f"--json would write JSON into {output}: name a .json, or leave it out")
 
 
 def _seconds(args: argparse.Namespace, name: str) -> float | None:

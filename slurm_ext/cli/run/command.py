@@ -20,6 +20,7 @@ HELP = (
     " root, no Slurm, no configuration. Its exit status, signals and output stay its own."
 )
 _FLAGS = ("--off", "--quiet", "--json")
+_IMAGES = ("apptainer", "singularity")  # an image's own variables hold where there are none
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +63,12 @@ def _run(argv: list[str], flags: list[str]) -> int:
     if "--off" in flags or _measured_by_site(os.environ.get("DLQUEUE_RUN_DIR")):
         from slurm_ext.cli.run.child import become
 
+        return become(argv)
+    if os.path.basename(argv[0]) in _IMAGES and not os.environ.get("PYTHONPATH"):
+        from slurm_ext.cli.run.child import become
+
+        if "--quiet" not in flags:
+            _say("dlqueue run: not measured, or the image lost its PYTHONPATH; set one to measure")
         return become(argv)
     return _probed(argv, flags)
 
@@ -119,7 +126,7 @@ def _prepare_training_end() -> None:
     from slurm_ext.report import formatting  # noqa: F401 (as above)
 
 
-def _tell(own: str, number: int | None, document: dict[str, Any], *, as_json: bool) -> None:
+def _tell(own: str, number: int | str, document: dict[str, Any], *, as_json: bool) -> None:
     """One line on standard error; the program's own output and status stay as they are."""
     from slurm_ext.cli.run.advice import advice, first_of
     from slurm_ext.cli.run.end_line import end_json, end_line

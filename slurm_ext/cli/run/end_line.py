@@ -12,7 +12,7 @@ UNKNOWN = "not measured: no training that dlqueue knows (PyTorch, TensorFlow, JA
 
 
 def end_json(
-    number: int | None, document: dict[str, Any], advice: str | None, causes: list[dict[str, Any]]
+    number: int | str, document: dict[str, Any], advice: str | None, causes: list[dict[str, Any]]
 ) -> str:
     """JSON: run (number; null: not kept), samples_per_s, waited_share, advice, probe, stalls.
 
@@ -27,15 +27,16 @@ def end_json(
     probe = probe_of(document["record"])
     rate = probe["trainings"][0]["samples_per_s"] if probe and probe["trainings"] else None
     waited = waited_share(document["record"]["probe"]["summaries"])
-    body = {"v": 1, "run": number, "samples_per_s": rate, "waited_share": waited}
+    kept = number if isinstance(number, int) else None
+    body = {"v": 1, "run": kept, "samples_per_s": rate, "waited_share": waited}
     stalls = stalls_of_summaries(document["record"]["probe"]["summaries"])
     more = {"advice": advice, "all_advice": causes, "probe": probe, "stalls": stalls}
     return json.dumps({**body, **more})
 
 
-def end_line(number: int | None, document: dict[str, Any], advice: str | None) -> str:
+def end_line(number: int | str, document: dict[str, Any], advice: str | None) -> str:
     """`dlqueue: 512 samples/s with 2 workers, 38 % of it waiting for data; ...explain 12`."""
-    kept = f"dlqueue explain {number}" if number else "not kept: no room for it on the disk"
+    kept = f"dlqueue explain {number}" if isinstance(number, int) else f"not kept: {number}"
     text = ", ".join(_parts(document["record"]))
     return f"dlqueue: {'; '.join(filter(None, (text, advice, kept)))}"
 

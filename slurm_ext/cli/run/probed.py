@@ -23,10 +23,9 @@ class Watched:
     def __init__(self, argv: list[str], work_dir: str, workers: int | None) -> None:
         """`workers`: where its search for a worker count starts; None: from its own setting."""
         self._argv, self._work_dir = argv, work_dir
-        self.run_dir = os.path.join(
-            os.environ.get("TMPDIR") or "/tmp",  # noqa: S108 (the folder below is new and ours)
-            f"dlqueue-run-{os.urandom(8).hex()}",
-        )
+        above = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 (the folder below is new and ours)
+        # Links end here: a program may change its folder, and removal follows none.
+        self.run_dir = f"{os.path.realpath(above)}/dlqueue-run-{os.urandom(8).hex()}"
         os.mkdir(self.run_dir, 0o700)
         self._began_s, self._clock_s = time.time(), time.monotonic()
         before = os.environ.get("PYTHONPATH")

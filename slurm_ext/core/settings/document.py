@@ -16,7 +16,8 @@ from slurm_ext.core.errors import InputError, SettingsError
 from slurm_ext.core.records import Mode
 from slurm_ext.core.settings.table import MODES, RETIRED_KEYS, TABLE
 
-__all__ = ["DEFAULT_PATH", "TABLE", "Settings", "drop_ins", "joined", "load", "parse", "sample"]
+__all__ = ["DEFAULT_PATH", "TABLE", "Settings", "drop_ins", "joined", "load"]
+__all__ += ["named_by_environment", "parse", "sample"]
 
 DEFAULT_PATH = Path("/etc/dlqueue/dlqueue.toml")
 
@@ -59,13 +60,21 @@ def load(path: Path | None = None) -> Settings:
     Files of the folder beside it (dlqueue.d/*.toml) follow by name; a later file's key wins.
     Raises SettingsError, or InputError where a file cannot be read or is not TOML.
     """
-    named = path or (Path(os.environ["DLQUEUE_CONFIG"]) if "DLQUEUE_CONFIG" in os.environ else None)
+    named = path or named_by_environment()
     chosen = named or DEFAULT_PATH
+    if not chosen.name:  # "", . or /
+        raise InputError(str(chosen), "cannot be read: it is a folder")
     more = drop_ins(chosen.with_suffix(".d"))
     if named is None and not more and not chosen.exists():
         return Settings()
     files = [chosen, *more] if named or chosen.exists() else more
     return joined(str(chosen), [_read(file) for file in files])
+
+
+def named_by_environment() -> Path | None:
+    """The file that $DLQUEUE_CONFIG names; an empty variable names none, as an unset one."""
+    named = os.environ.get("DLQUEUE_CONFIG")
+    return Path(named) if named else None
 
 
 def drop_ins(folder: Path) -> list[Path]:

@@ -10,6 +10,7 @@
 
 sacct columns: JobID,Submit,Eligible,Start,End,AllocTRES,AllocCPUS,User,Account,Partition,Timelimit,
 QOS,ReqTRES (whose GPU model is the one asked for); needed are JobID, Submit, Start, End, AllocTRES.
+CPUs are AllocCPUS, or NCPUS, or those of AllocTRES.
 A job enters the queue once it is submitted and eligible to start.
 What a reader answers: row.Read.
 """
@@ -20,7 +21,7 @@ from math import nan
 from pathlib import Path
 
 from slurm_ext.core.gpu_request import allocated_gpus, asked_type
-from slurm_ext.core.units import parse_minutes
+from slurm_ext.core.units import parse_minutes, parse_tres
 from slurm_ext.simulate.trace import pollux
 from slurm_ext.simulate.trace.row import (
     CENSORED,
@@ -131,7 +132,7 @@ def sacct(fields: Fields, clock: Clock) -> TraceRow | str:
         submit_s=min(_waits_since(submit_s, fields.get("Eligible"), clock), start_s),
         duration_s=end_s - start_s,
         gpus=allocated_gpus(fields["AllocTRES"]),
-        cpus=count(fields.get("AllocCPUS") or "0", "AllocCPUS"),
+        cpus=_cpus(fields),
         user=fields.get("User", ""),
         vc=fields.get("Partition", ""),
         account=fields.get("Account", ""),
@@ -181,6 +182,12 @@ def alibaba(fields: Fields, clock: Clock) -> TraceRow | str:
         vc=fields.get("gpu_spec", ""),
         note=PART_OF_GPU if part else censored,
     )
+
+
+def _cpus(fields: Fields) -> int:
+    """CPUs by sacct's column of them, under either of its names, else by AllocTRES."""
+    named = fields.get("AllocCPUS") or fields.get("NCPUS")
+    return count(named or parse_tres(fields["AllocTRES"]).get("cpu", "0"), "AllocCPUS")
 
 
 def _waits_since(submit_s: float, eligible: str | None, clock: Clock) -> float:

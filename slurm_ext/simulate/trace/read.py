@@ -51,8 +51,8 @@ def _opened(path: Path) -> TextIO:
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
     if zipped:
-        return gzip.open(path, "rt", encoding="utf-8", newline="")
-    return path.open(encoding="utf-8", newline="")
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
 
 
 def _read(
@@ -103,7 +103,7 @@ def _wanted(form: Format) -> str:
 
 def _csv(file: TextIO, first: str, form: Format, source: str) -> Lines:
     """Fields by column name and the number of their line."""
-    header = [name.strip() for name in first.strip().lstrip("\ufeff").split(form.delimiter)]
+    header = [name.strip() for name in first.strip().split(form.delimiter)]
     missing = [" or ".join(group) for group in form.any_of if not set(group) & set(header)]
     if missing:
         raise InputError(source, f"no column {', '.join(missing)}; there are {header}", line=1)

@@ -43,6 +43,16 @@ def test_closed_output_hurts_nobody(tmp_path: Path) -> None:
     assert (done.returncode in (0, 1), done.stderr) == (True, b"")
 
 
+def test_closed_input_is_an_empty_file(tmp_path: Path) -> None:
+    """A service without a standard input is told that the file has no header."""
+    (tmp_path / "none.toml").write_text(f'[paths]\nstate_dir = "{tmp_path}"\n')
+    around = {**os.environ, "DLQUEUE_CONFIG": str(tmp_path / "none.toml")}
+    command = ["bash", "-c", f"{DLQUEUE} history import - <&-"]
+    done = subprocess.run(command, capture_output=True, text=True, env=around, timeout=60)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "has no column JobIDRaw" in done.stderr
+
+
 def test_frames_are_printed_where_the_encoding_has_none(tmp_path: Path) -> None:
     """With ASCII, and in a terminal of twenty columns."""
     done = shell(f"{DLQUEUE} doctor", tmp_path, PYTHONIOENCODING="ascii", COLUMNS="20")

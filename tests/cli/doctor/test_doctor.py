@@ -178,6 +178,24 @@ def test_what_slurm_was_told(scontrol: Config, name: str, good: str, bad: str, s
     assert found.advice
 
 
+@pytest.mark.parametrize(("named", "status"), [("Cluster", "ok"), ("tetralith", "warn")])
+def test_a_cluster_of_another_name_is_told(scontrol: Config, named: str, status: str) -> None:
+    """Accounting's jobs have Slurm's name: under another one, they are counted twice."""
+    found = scontrol.findings(ClusterName=named)["site.cluster"]
+    assert (found.status, found.seen) == (status, "cluster")
+    assert (named in found.advice) == (status == "warn")
+
+
+@pytest.mark.parametrize("flags", ["Alloc,Contain,RunInJob", "runinjob,contain"])
+def test_a_prolog_that_runs_inside_the_job_is_named(scontrol: Config, flags: str) -> None:
+    """Slurm 24.05 and later can do that: what the prolog starts ends with the job."""
+    assert "PrologFlags, RunInJob" not in scontrol.findings(PrologFlags="Alloc,Contain")
+    found = scontrol.findings(PrologFlags=flags)
+    assert found["PrologFlags"].status == "ok"
+    told = found["PrologFlags, RunInJob"]
+    assert (told.status, "take RunInJob out" in told.advice) == ("warn", True)
+
+
 @pytest.mark.parametrize(
     ("line", "kills"),
     [

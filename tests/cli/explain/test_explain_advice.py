@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ from slurm_ext.cli.common.advice_text import clause
 from slurm_ext.cli.explain.text import lines
 from slurm_ext.core.settings.document import load
 from slurm_ext.history.ingest.spool_folder import ingest_folder
-from slurm_ext.history.store.store import open_history
+from slurm_ext.history.store.store import History, open_history
+from slurm_ext.history.views import advice, queries
+from slurm_ext.history.views.advice import job_advice
 from slurm_ext.questions.explain.document import explained
 from slurm_ext.report.sections.build import report_of
 from tests.cli.test_schemas import faults
+from tests.history.conftest import add_run
 from tests.house import PACKAGE
 
 GOLDEN = PACKAGE.parent / "tests" / "golden" / "spool" / "v1.json"
@@ -49,6 +53,26 @@ def test_explain_tells_the_first_advice(folder: Path) -> None:
     assert (first["word"], first["action"]) == ("data", "more_workers")
     assert faults("explain", {**document, "queue": None, "running": None}) == []
     assert f"advice:   {clause(first)}" in list(lines(document))
+
+
+def test_of_an_array_one_tasks_advice_reads_that_task_alone(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One task has its array's number, by which all of the others would be read, too."""
+    shutil.copytree(folder, copy := tmp_path / "array")
+    read: list[int] = []
+
+    def counted(history: History, *named: int) -> dict[str, Any] | None:
+        found = queries.job(history, *named)
+        read.append(len(found["runs"]) if found else 0)
+        return found
+
+    monkeypatch.setattr(advice, "job", counted)
+    with open_history(copy / "history.db") as history:
+        history.conn.execute("UPDATE runs SET array_job_id = job_id, array_task_id = 2")
+        add_run(history.conn, 90, job_id=1041, array_job_id=1042, array_task_id=1)
+        assert job_advice(history, 1042) is not None
+    assert read == [1]
 
 
 def test_the_report_has_it_beside_the_script(folder: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from slurm_ext.cli import main
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history
+from slurm_ext.questions.explain import whole_array
 from tests.cli.test_schemas import faults
 
 SPOOL = Path(__file__).parents[2] / "golden" / "spool"
@@ -135,6 +136,33 @@ def test_an_array_is_its_tasks_the_failed_first(explain: Explain) -> None:
     assert not [line for line in said if line.startswith("outcome:")]
     document = told(explain, "70")
     assert (document["job"], len(document["tasks"])) == (None, 25)
+
+
+def test_of_a_large_array_the_answer_has_a_part(
+    explain: Explain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """All tasks are counted; those that did not complete are looked at first, then the newest."""
+    monkeypatch.setattr(whole_array, "MOST_TASKS", 5)
+    said = explain("70", "--html", str(tmp_path / "job.html")).splitlines()
+    assert said[0] == "array:    70, 25 tasks recorded: 24 COMPLETED, 1 FAILED"
+    assert len([line for line in said if line.startswith("task:     70_")]) == 5
+    part = "5 of all: those not completed first, then the newest"
+    assert f"task:     and 20 more (--json lists {part})" in said
+    assert f"25 tasks, 1 not completed; listed are {part}" in (tmp_path / "job.html").read_text()
+    document = told(explain, "70")
+    assert document["array"] == {"COMPLETED": 24, "FAILED": 1}
+    numbers = [task["array_task_id"] for task in document["tasks"]]
+    assert (len(numbers), len(document["runs"]), 24 in numbers) == (5, 5, True)
+
+
+def test_the_task_with_its_arrays_number_is_one_task(
+    explain: Explain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm gives one of the tasks the number of the array: the others are not read with it."""
+    monkeypatch.setattr(whole_array, "MOST_TASKS", 24)
+    document = told(explain, "70")
+    assert len({run["job_id"] for run in document["runs"]}) == len(document["runs"]) == 24
+    assert len(document["tasks"]) == 24
 
 
 def test_a_task_is_told_by_its_arrays_name(explain: Explain) -> None:

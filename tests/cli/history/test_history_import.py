@@ -46,6 +46,12 @@ def test_every_line_is_accounted_for(
     assert (document["jobs"], document["known"]) == (0, 2)
 
 
+def test_a_byte_order_mark_is_no_part_of_the_header(config: Path) -> None:
+    """Editors and spreadsheets of Windows begin a file by one."""
+    (config.parent / "jobs").write_text(LINES, encoding="utf-8-sig")
+    assert imported(config, str(config.parent / "jobs")) == 0
+
+
 def test_times_are_of_the_zone_that_is_told(config: Path) -> None:
     """A file may come from elsewhere, and sacct prints the cluster's own time."""
     (config.parent / "jobs").write_text(LINES)

@@ -197,6 +197,31 @@ def test_a_damaged_memory_of_searches_is_none(tmp_path: Path, text: str) -> None
 SHOW = "import os; print(os.environ.get('DLQUEUE_RUN_DIR'), os.environ.get('PYTHONPATH'))"
 
 
+IMAGE = """#!/bin/sh
+export PYTHONPATH="${PYTHONPATH:-"$SOURCES"}"
+shift 2 && exec "$@"
+"""
+
+
+def test_an_image_keeps_its_own_path(home: Home, tmp_path: Path) -> None:
+    """Apptainer's has one that holds where there is none: its program finds what it imports.
+
+    Nothing is measured then, which a line says; with a PYTHONPATH of the user's it is.
+    """
+    (tmp_path / "of_the_image.py").write_text("")
+    apptainer = tmp_path / "apptainer"
+    apptainer.write_text(IMAGE)
+    apptainer.chmod(0o755)
+    words = ["exec", "x.sif", sys.executable, "-c", "import of_the_image"]
+    bare = {"SOURCES": str(tmp_path), "PYTHONPATH": ""}
+    done = home.dlqueue("run", str(apptainer), *words, **bare)
+    assert (done.returncode, done.stderr.count("not measured")) == (0, 1), done.stderr
+    assert not home.state.exists()
+    done = home.dlqueue("run", str(apptainer), *words, **{**bare, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert home.state.exists()
+
+
 def test_off_runs_it_bare(home: Home) -> None:
     """Not even the environment differs."""
     done = home.dlqueue("run", "--off", sys.executable, "-c", SHOW, PYTHONPATH=str(ROOT))
@@ -247,6 +272,14 @@ def test_what_serves_or_acts_does_not_read_a_users_own_settings(
     own = Path(folder())
     assert load_for_history(None).state_dir == own
     assert load().state_dir != own
+
+
+def test_an_empty_variable_makes_no_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`DLQUEUE_CONFIG= dlqueue jobs` reads the user's own runs, as without the variable."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("DLQUEUE_CONFIG", "")
+    own = Path(folder())
+    assert load_for_history(None).state_dir == own
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from slurm_ext.core.errors import InputError, SettingsError
 from slurm_ext.core.records import Mode
-from slurm_ext.core.settings.document import TABLE, Settings, load, parse, reloaded, sample
+from slurm_ext.core.settings.document import (
+    TABLE,
+    Settings,
+    load,
+    named_by_environment,
+    parse,
+    reloaded,
+    sample,
+)
 from slurm_ext.core.settings.table import RETIRED_KEYS
 
 
@@ -120,6 +128,23 @@ def test_the_environment_names_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("DLQUEUE_CONFIG", str(path))
     assert load()["site.cluster"] == "mine"
     assert load().source == str(path)
+
+
+def test_an_empty_variable_names_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`DLQUEUE_CONFIG= dlqueue jobs` is the usual way to unset it for one command."""
+    monkeypatch.setenv("DLQUEUE_CONFIG", "")
+    assert named_by_environment() is None
+    monkeypatch.delenv("DLQUEUE_CONFIG")
+    unset = load()
+    monkeypatch.setenv("DLQUEUE_CONFIG", "")
+    assert load() == unset
+
+
+@pytest.mark.parametrize("name", ["", ".", "/"])
+def test_a_folder_is_no_file_of_settings(name: str) -> None:
+    """`--config "$UNSET"` is one line of error."""
+    with pytest.raises(InputError, match="cannot be read"):
+        load(Path(name))
 
 
 @given(st.text(max_size=200))

@@ -97,6 +97,25 @@ def test_sacct_knows_steps_waiting_jobs_and_typed_gpus(tmp_path: Path) -> None:
     assert sum(trace.repairs.values()) == 3
 
 
+@pytest.mark.parametrize("column", ["AllocCPUS", "NCPUS", None])
+def test_sacct_names_a_jobs_cpus_in_several_ways(column: str | None, tmp_path: Path) -> None:
+    """One column has two names, and AllocTRES counts them as well."""
+    more, cpus = (f"|{column}", "|2") if column else ("", "")
+    job = "2026-01-01T00:00:00|2026-01-01T01:00:00|2026-01-01T01:30:00|billing=9,cpu=2,node=1"
+    path = tmp_path / "trace"
+    path.write_text(f"JobID|Submit|Start|End|AllocTRES{more}\n7|{job}{cpus}\n8|{job}{cpus}\n")
+    assert read(path, cpus=True).cpus.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_byte_order_mark_is_no_part_of_the_first_column(packed: bool, tmp_path: Path) -> None:
+    """Editors and spreadsheets of Windows begin a file by one."""
+    raw = "job,submit_s,duration_s,gpus\n7,0,60,1\n".encode("utf-8-sig")
+    path = tmp_path / "trace"
+    path.write_bytes(gzip.compress(raw) if packed else raw)
+    assert read(path).job == ("7",)
+
+
 def test_a_job_waits_from_when_it_could_have_started(tmp_path: Path) -> None:
     """A dependency or a begin time is no wait in the queue, by sacct's Eligible or a column."""
     day = "2026-01-01T"
