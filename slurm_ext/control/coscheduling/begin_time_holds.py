@@ -2,10 +2,11 @@
 
 A job that should not start yet may start in `sharing.lease_s` seconds, and the hold is renewed
 while that is so. A process that dies leaves no job held: Slurm itself ends each hold. To release a
-job its StartTime becomes now, and where there are several nodes it is bound to the chosen one until
-it runs. Nothing else is ever changed, and nothing at all of a job that was never held back and may
-start anywhere. What is asked for is on the disk before. No clock of Slurm's ends a bond to a node:
-it is remembered until it is undone, or until the job has ended without a requeue.
+job its StartTime becomes now, and where there are several nodes it is bound to the chosen one.
+Nothing else is ever changed, and nothing at all of a job that was never held back and may start
+anywhere. What is asked for is on the disk before. Neither a clock of Slurm's nor the job's start
+ends a bond to a node, and Slurm refuses to unbind a job that runs: the bond is remembered until it
+is undone, or until the job has ended without a requeue.
 """
 
 import logging

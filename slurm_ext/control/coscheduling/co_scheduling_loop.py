@@ -123,6 +123,11 @@ class CoScheduler(ControlLoop):
         """End every hold; returns how many. Raises SlurmError where some stay."""
         return self._holds.end()
 
+    def left(self) -> str:
+        """Return how many running jobs Slurm would bind again if it requeued them."""
+        count = len(self.memory.holds)
+        return f"running jobs bound to a node ({count})" if count else ""
+
     # -- look --------------------------------------------------------------------------------
 
     def _look(self, jobs: Iterable[JobInfo], now_s: float) -> SharingJobs:

@@ -17,6 +17,7 @@ from slurm_ext.control.elastic.jobs import (
     ElasticPool,
     RequestedSize,
     Resizable,
+    is_taken_back,
     look,
     pool_json,
     requested_size,
@@ -33,6 +34,7 @@ from slurm_ext.slurm.records import JobInfo, ResizeRequest
 from slurm_ext.slurm.requeued import requeued_wait_s
 
 _MET_A_LIMIT = "at this size it waits for a limit of its account, QOS or partition"
+_LEFT_ALONE = "it is left alone since"
 log = logging.getLogger("dlqueue.elastic")
 
 
@@ -61,21 +63,21 @@ class ElasticLoop:
         self._now_s = 0.0
         self._wait_s = 0.0  # of a requeued job, until it starts by itself; 0: we start it
         self._seen: dict[str, Any] = {}
+        self._left = 0  # jobs that the last undo left at a size of ours, for they run
 
     def plan(self, now_s: float) -> Sequence[PlannedAction]:
         """Plan the resizes. Raises SlurmError."""
         self._now_s = now_s
         self._wait_s = requeued_wait_s(self._client.config(), self._client.nodes())
         jobs = self._client.jobs()
-        self._forget({str(job.job_id) for job in jobs if not job.ended})
-        for job in jobs:
-            if job.state == "RUNNING":  # Slurm started it before we came: as it was
-                self._wanted.pop(str(job.job_id), None)
-        ours = [int(job) for job in self._wanted]
-        pools, left_alone = self._look(jobs, ours)
+        self._forget(jobs)
+        variables = self._variables()
+        pools, left_alone = self._look(jobs, variables)
         self._limits.read(now_s)
         over = self._limits.over(jobs, self._asked)
         planned: list[PlannedAction] = [self._given_back(job, _MET_A_LIMIT) for job in over]
+        gone = [job for job in self._taken_back(jobs, variables) if job not in over]
+        planned += [self._given_back(job, _LEFT_ALONE) for job in gone]
         statuses = []
         for pool in (self._limits.within(pool, self._asked, jobs) for pool in pools):
             reports = {resizable.name: report_of(resizable.info) for resizable in pool.jobs}
@@ -95,16 +97,29 @@ class ElasticLoop:
         pool = ElasticPool(partition=job.partition, per_node=per_node, gpus=0, jobs=[own])
         return self._planned(own, request["gpus"], pool, why)
 
-    def _look(
-        self, jobs: Sequence[JobInfo], ours: Sequence[int]
-    ) -> tuple[list[ElasticPool], dict[str, str]]:
-        """Pools and jobs left alone, by comments and by the environments that the history has."""
+    def _taken_back(
+        self, jobs: Sequence[JobInfo], variables: Mapping[int, str] | None
+    ) -> list[JobInfo]:
+        """Jobs that wait at a size of ours, and are none of ours any more."""
+        if variables is None:  # one that opted in by its environment would look like them
+            return []
+        changed = [job for job in jobs if self._is_changed(job)]
+        return [j for j in changed if is_taken_back(j, self._settings, variables.get(j.job_id))]
+
+    def _variables(self) -> Mapping[int, str] | None:
+        """Requests in environments, as the history has them; None where they cannot be read."""
         try:
-            variables = elastic_requests.read(self._settings.state_dir)
+            return elastic_requests.read(self._settings.state_dir)
         except InputError as error:
             log.warning("%s; comments alone count", error)
-            variables = {}
-        return look(jobs, self._client.nodes(), self._settings, ours, variables)
+            return None
+
+    def _look(
+        self, jobs: Sequence[JobInfo], variables: Mapping[int, str] | None
+    ) -> tuple[list[ElasticPool], dict[str, str]]:
+        """Pools and jobs left alone, by comments and environments."""
+        ours = [int(job) for job in self._wanted]
+        return look(jobs, self._client.nodes(), self._settings, ours, variables or {})
 
     def _resizes(self, pool: ElasticPool, sizes: Mapping[str, int]) -> list[PlannedAction]:
         """Plan shrinking jobs first; a job that was changed lately stays."""
@@ -177,11 +192,13 @@ class ElasticLoop:
 
     def undo(self, now_s: float) -> Sequence[PlannedAction]:
         """Jobs that wait ask for what they asked, and may start; who runs goes on. SlurmError."""
-        self._now_s = now_s
+        self._now_s, self._left = now_s, 0
         if not self._asked and not self._wanted:
             return ()
         self._wait_s = requeued_wait_s(self._client.config(), self._client.nodes())
         jobs = self._client.jobs()
+        self._forget(jobs)
+        self._left = sum(1 for job in jobs if self._runs_changed(job))
         started = self._undone_starts(jobs)
         subjects = {action.subject for action in started}
         changed = [job for job in jobs if self._is_changed(job) and str(job.job_id) not in subjects]
@@ -189,7 +206,7 @@ class ElasticLoop:
 
     def _undone_starts(self, jobs: Sequence[JobInfo]) -> list[Resize]:
         """Plan the starts of jobs that we requeued; one left alone since is started by Slurm."""
-        pools, _ = self._look(jobs, [int(job) for job in self._wanted])
+        pools, _ = self._look(jobs, self._variables())
         planned: list[Resize] = []
         for pool in pools:
             for resizable in pool.jobs:
@@ -199,20 +216,37 @@ class ElasticLoop:
                     planned += self._started(resizable, gpus, pool)
         return planned
 
+    def left(self) -> str:
+        """Return how many running jobs would wait at a size of ours if Slurm requeued them."""
+        return f"running jobs at a size of ours ({self._left})" if self._left else ""
+
     def _is_changed(self, job: JobInfo) -> bool:
         """True if it waits, for whatever it is, at a size other than its user's."""
+        return job.state == "PENDING" and self._has_other_size(job)
+
+    def _runs_changed(self, job: JobInfo) -> bool:
+        """True if it runs at such a size, or ends because we requeued it."""
+        stays = job.state != "PENDING" and not job.ended
+        return stays and (str(job.job_id) in self._wanted or self._has_other_size(job))
+
+    def _has_other_size(self, job: JobInfo) -> bool:
         request = self._asked.get(str(job.job_id))
-        return job.state == "PENDING" and request is not None and request["gpus"] != job.gpus
+        return request is not None and request["gpus"] != job.gpus
 
     def status(self) -> Mapping[str, Any]:
         """`{pools, left_alone}` of the last look."""
         return self._seen
 
-    def _forget(self, alive: set[str]) -> None:
+    def _forget(self, jobs: Sequence[JobInfo]) -> None:
+        """Forget jobs that have ended, and the size that one was to have that runs."""
+        alive = {str(job.job_id) for job in jobs if not job.ended}
         self._limits.limited &= alive
         for kept in (self._asked, self._wanted, self._changed_s):
-            for job in set(kept) - alive:
-                del kept[job]
+            for name in set(kept) - alive:
+                del kept[name]
+        for job in jobs:
+            if job.state == "RUNNING":  # Slurm started it before we came: as it was
+                self._wanted.pop(str(job.job_id), None)
 
     def _keep(self) -> None:
         kept = {"asked": self._asked, "wanted": self._wanted, "changed_s": self._changed_s}

@@ -87,7 +87,7 @@ def look(
         variable = variables.get(job.array_job_id or job.job_id)
         if requested_bounds(words(job), variable) is None:
             continue
-        why = _not_ours(job, settings, set(ours))
+        why = _cannot(job) or _stays(job, settings) or _waits_for(job, set(ours))
         bounds = bounds_of(job, variable)
         if why is not None or bounds is None:
             left_alone[job.named] = why or (OPTED_OUT if OFF in words(job) else BAD)
@@ -98,15 +98,27 @@ def look(
     return pools, left_alone | without
 
 
-def _not_ours(job: JobInfo, settings: Settings, ours: set[int]) -> str | None:
+def is_taken_back(job: JobInfo, settings: Settings, variable: str | None) -> bool:
+    """True if its user or the settings leave it alone, whatever it waits for."""
+    stays = bounds_of(job, variable) is None or _stays(job, settings) is not None
+    return stays and _cannot(job) is None
+
+
+def _cannot(job: JobInfo) -> str | None:
+    """Reason why no size can be given to it."""
     if job.array_job_id is not None or job.het_job_id is not None:
         return "it is an array or a part of a heterogeneous job"
-    if job.reservation:
-        return f"it has a place in the reservation {job.reservation}"
     if not job.gpus:
         return "it asks for no GPU"
     if any(item.type for item in parse_gres(job.gres) if item.kind == "gpu"):
         return "it asks for GPUs of one type, which an update would lose"
+    return None
+
+
+def _stays(job: JobInfo, settings: Settings) -> str | None:
+    """Reason in the job or the settings why it is left alone, however long it waits."""
+    if job.reservation:
+        return f"it has a place in the reservation {job.reservation}"
     if "," in job.partition:
         return "it asks for several partitions"
     named = {"partitions": job.partition, "accounts": job.account, "users": job.user_name}
@@ -114,6 +126,11 @@ def _not_ours(job: JobInfo, settings: Settings, ours: set[int]) -> str | None:
         allowed = settings[f"elastic.{key}"]
         if ANYBODY not in allowed and name not in allowed:
             return f"elastic.{key} does not have its {key[:-1]}"
+    return None
+
+
+def _waits_for(job: JobInfo, ours: set[int]) -> str | None:
+    """Reason other than its turn why it cannot be changed now."""
     if job.state == "RUNNING":
         return None if job.requeues else "it runs, and its user forbids a requeue"
     if job.state != "PENDING":

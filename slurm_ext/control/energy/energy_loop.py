@@ -15,6 +15,7 @@ from slurm_ext.control.energy.demand_forecast import DemandForecast, forecast, s
 from slurm_ext.control.energy.energy_state import EnergyState
 from slurm_ext.control.energy.excluded import excluded, unknown_of
 from slurm_ext.control.energy.nodes import (
+    FALLING,
     NodeTimes,
     failed,
     need,
@@ -22,6 +23,7 @@ from slurm_ext.control.energy.nodes import (
     nodes_of,
     pool_of,
     power_of,
+    states,
 )
 from slurm_ext.control.energy.series import DemandRecorder, open_slot
 from slurm_ext.control.loops.loop_state import LoopState
@@ -77,6 +79,7 @@ class EnergyLoop:
         self._excluded: dict[str, str] = {}
         self._unknown: list[str] = []
         self._pool_status: dict[str, Any] = {}
+        self._falling: list[str] = []  # nodes that the last undo could not wake yet
 
     def plan(self, now_s: float) -> Sequence[PlannedAction]:
         """Look, decide for each pool. Raises SlurmError."""
@@ -101,17 +104,26 @@ class EnergyLoop:
             self._memory.ours.add(planned.subject)
             self._keep()
         self._client.power([planned.subject], order)
+        if order is Order.UP and planned.subject in self._memory.ours:
+            self._memory.ours.discard(planned.subject)  # who sleeps again does so by Slurm's word
+            self._keep()
         return DONE
 
     def undo(self, now_s: float) -> Sequence[PlannedAction]:  # noqa: ARG002 - who sleeps is woken, or not
         """Slurm wakes who sleeps when a job needs it; at once only where the site wants that."""
         if not self._settings["energy.wake_at_end"]:
             return ()
-        asleep = {node.name for node in self._client.nodes() if power_of(node) is PowerState.ASLEEP}
+        nodes = [node for node in self._client.nodes() if node.name in self._memory.ours]
+        self._falling = sorted(node.name for node in nodes if states(node) & FALLING)
+        asleep = {node.name for node in nodes if power_of(node) is PowerState.ASLEEP}
         return [
             PlannedAction(subject=name, done=Order.UP.value, why="energy saving ends", before={})
-            for name in sorted(asleep & self._memory.ours)
+            for name in sorted(asleep)
         ]
+
+    def left(self) -> str:
+        """Return the nodes that are still on their way to sleep."""
+        return f"nodes on their way to sleep ({', '.join(self._falling)})" if self._falling else ""
 
     def status(self) -> Mapping[str, Any]:
         """Status of each pool."""

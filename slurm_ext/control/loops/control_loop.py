@@ -36,6 +36,13 @@ class ControlLoop(ABC):
         Raises SlurmError or OSError where some could not be put back.
         """
 
+    def left(self) -> str:
+        """Changes that the last undo could not put back yet, in a clause; empty: none.
+
+        Where there are any, `undo` is to be called again.
+        """
+        return ""
+
     def close(self) -> None:  # noqa: B027 - most loops have all they need in their state
         """Let the next loop object take over; changes that it could not go on with are undone."""
 

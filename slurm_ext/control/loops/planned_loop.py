@@ -53,6 +53,10 @@ class ActionPlanner(Protocol):
         """Plan what puts back all that `apply` did and nobody changed since."""
         ...
 
+    def left(self) -> str:
+        """Changes that the last `undo` found and could not plan yet, in a clause; empty: none."""
+        ...
+
     def status(self) -> Mapping[str, Any]:
         """Return what the last `plan` saw, for people and tests: JSON."""
         ...
@@ -113,11 +117,16 @@ class PlannedLoop(ControlLoop):
         planned = self._planner.undo(now_s)
         actions = self._applied(planned, now_s, acts=True)
         self._record(actions)
-        self._recorded = {}
+        if actions:
+            self._recorded = {}
         failed = [action for action in actions if action.outcome != DONE]
         if len(actions) < len(planned) or failed:
             raise SlurmError(f"{self._kind.name}: undo", None, "not everything was put back")
         return len(actions)
+
+    def left(self) -> str:
+        """Return the planner's own."""
+        return self._planner.left()
 
     def _applied(
         self, planned: Sequence[PlannedAction], now_s: float, *, acts: bool

@@ -2,8 +2,9 @@
 
 One process a loop, by a lock. An error is reported once, and rounds go on with longer and longer
 waits: it never ends the process. All changes are put back at the end, while the kill file is there,
-in a mode other than act, and after the third failure in a row. A process that was killed leaves
-them on the disk for the next one, and for `--restore`.
+in a mode other than act, and after the third failure in a row. Where one cannot be put back yet,
+as its job runs, each round tries it again. A process that was killed leaves them on the disk for
+the next one, and for `--restore`.
 """
 
 import os
@@ -15,7 +16,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.loops.control_loop import Events, LoopKind, reload_settings
+from slurm_ext.control.loops.control_loop import ControlLoop, Events, LoopKind, reload_settings
 from slurm_ext.control.loops.loop_state import LoopState
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.settings.document import Settings
@@ -68,7 +69,10 @@ def dry_run(kind: LoopKind, settings: Settings, client: SlurmClient) -> dict[str
 def restore(kind: LoopKind, settings: Settings, client: SlurmClient) -> int:
     """Put back what a killed process left; returns how many. InputError, SlurmError, OSError."""
     with _locked(kind, settings) as state:
-        return kind.make(settings, client, state).undo()
+        loop = kind.make(settings, client, state)
+        count = loop.undo()
+        _warn_of_left(kind, loop, state)
+        return count
 
 
 class LoopRunner:
@@ -93,7 +97,7 @@ class LoopRunner:
             self.safe_turn()
             if numbers := self._wait(received):
                 reload = set(numbers) == {signal.SIGHUP}
-                self._safely(self._loop.close if reload else self._loop.undo)
+                self._safely(self._loop.close if reload else self._end)
                 return reload
 
     def remade(self, settings: Settings, client: SlurmClient) -> "LoopRunner":
@@ -132,7 +136,11 @@ class LoopRunner:
         if not self._undone:
             if count := self._loop.undo():
                 self._log.info("put back: %d changes", count)
-            self._undone = True
+            self._undone = not self._loop.left()
+
+    def _end(self) -> None:
+        self._loop.undo()
+        _warn_of_left(self._kind, self._loop, self._state)
 
     def _safely(self, act: Callable[[], object]) -> None:
         try:
@@ -169,6 +177,12 @@ class LoopRunner:
                     return os.read(received, 64)
                 if ready or left_s <= slice_s or (events.changed and events.changed()):
                     return b""
+
+
+def _warn_of_left(kind: LoopKind, loop: ControlLoop, state: LoopState) -> None:
+    if left := loop.left():
+        text = "not put back yet: %s; run `%s --restore` again later"
+        kind.log.warning(text, left, state.command)
 
 
 @contextmanager

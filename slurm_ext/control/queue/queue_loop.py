@@ -32,6 +32,7 @@ class QueueLoop:
         self._times = StickyEstimates(RuntimeEstimates(settings.state_dir, busy_timeout_ms=busy_ms))
         self._priority_type: str | None = None
         self._seen: dict[str, Any] = {}
+        self._left = 0  # units with jobs that run with our nice, at the last undo
 
     def plan(self, now_s: float) -> Sequence[PlannedAction]:
         """Plan the nices. Raises SlurmError."""
@@ -79,16 +80,27 @@ class QueueLoop:
     def undo(self, now_s: float) -> Sequence[PlannedAction]:  # noqa: ARG002 (of every loop's shape)
         """Plan nice 0 for waiting jobs that still have our nice. Raises SlurmError."""
         if not self._ours.nices:
+            self._left = 0
             return ()
-        waiting = [job for job in self._client.jobs() if job.state == "PENDING"]
+        alive = [job for job in self._client.jobs() if not job.ended and self._is_changed(job)]
+        waiting = [job for job in alive if job.state == "PENDING"]
+        self._left = len({unit_of(job) for job in alive} - {unit_of(job) for job in waiting})
         return self._given_back(waiting, "the queue is Slurm's own again")
+
+    def left(self) -> str:
+        """Return how many running jobs Slurm would put behind others if it requeued them."""
+        return f"running jobs with a nice of ours ({self._left})" if self._left else ""
+
+    def _is_changed(self, job: JobInfo) -> bool:
+        """True if it has a nice of ours."""
+        return bool(job.nice) and job.nice in self._ours.nices.get(unit_of(job), [])
 
     def _given_back(self, waiting: Sequence[JobInfo], why: str) -> Sequence[PlannedAction]:
         """Plan nice 0 for those that still have our nice."""
         planned: dict[int, PlannedAction] = {}
         for job in waiting:
-            unit = unit_of(job)
-            if job.nice and job.nice in self._ours.nices.get(unit, []):
+            if self._is_changed(job):
+                unit = unit_of(job)
                 planned[unit] = PlannedAction(
                     subject=str(unit),
                     job_id=unit,

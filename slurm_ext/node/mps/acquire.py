@@ -50,6 +50,8 @@ def acquire(
 def _join(
     config: NodeConfig, spool: Spool, key: str, env: Mapping[str, str], gpu: str, deadline: float
 ) -> None:
+    if processes.inside_job(job.job_id(env)):
+        raise NoMpsError("its daemon would end with this job (PrologFlags has RunInJob)")
     owner = _owner(env)
     card = _card(config, spool, gpu, owner, _part(deadline, 0.4))
     slot = registry.slot_of(spool, card.uuid or gpu, owner.uid)

@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
+OWN_GROUPS = "/proc/self/cgroup"
 _COMM = "nvidia-cuda-mps"  # the kernel keeps 15 characters: control daemon and server alike
 _DAEMON = {b"-d", b"-f", b"-S", b"--static-partitioning"}
 _MAX_BYTES = 256 * 1024
@@ -78,6 +79,14 @@ def is_alive(pid: int, start: int) -> bool:
     """True if the process that began at `start` still runs; a pid alone may be reused."""
     stat = _stat(pid)
     return stat is not None and stat[0] == start
+
+
+def inside_job(job_id: int) -> bool:
+    """True if this process is in the job's control group: what it starts ends with the job."""
+    try:
+        return b"/job_%d/" % job_id in read_bounded(OWN_GROUPS, _MAX_BYTES)
+    except (OSError, ValueError):
+        return False
 
 
 def _serves(devices: str | None, gpu: str | None, uuid: str | None) -> bool:

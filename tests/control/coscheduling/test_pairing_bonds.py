@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.control.coscheduling.co_scheduling_loop import START_S
+from slurm_ext.control.coscheduling.co_scheduling_loop import KIND, START_S
 from slurm_ext.control.coscheduling.jobs import BeginTimeHold
 from slurm_ext.control.coscheduling.pair_memory import PairMemory
+from slurm_ext.control.loops.runner import LoopRunner
 from slurm_ext.core.errors import SlurmError
+from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.co_scheduling import PlacementAction
 from slurm_ext.slurm import MemoryClient
-from tests.control.coscheduling.test_pairing_rounds import Here, job, runs
+from tests.control.coscheduling.test_pairing_rounds import ACT, Here, job, runs
 
 
 def bound(tmp_path: Path) -> Here:
@@ -191,3 +193,26 @@ def test_a_controller_killed_before_it_unbinds_leaves_the_bond_on_the_disk(
         with pytest.raises(KeyboardInterrupt):
             here.pairing._holds.carry_out([step], here.now_s, bind=True)
         assert holds(here) == {"2.0": "n2"}
+
+
+@pytest.mark.parametrize("mode", ["shadow", "off"])
+def test_a_loop_that_stopped_acting_unbinds_a_job_when_slurm_requeues_it(
+    tmp_path: Path, mode: str
+) -> None:
+    """Slurm refuses to unbind it while it runs, and would keep it on a node that is down."""
+    here = bound(tmp_path)
+    now(here, state="RUNNING", nodes="n2")
+    kill = {"paths.kill_file": str(tmp_path / "off"), "sharing.interval_s": 1.0}
+    here.settings = Settings(values={**ACT, "sharing.pairing": mode, **kill})
+    kind = replace(KIND, make=lambda *_: here.new())
+    rounds = LoopRunner(kind, here.settings, here.client, here.folder)
+    here.client.asked.clear()
+    rounds.turn()
+    now(here, state="COMPLETING", restarts=1)
+    rounds.turn()
+    assert (here.client.asked, holds(here)) == ([], {"2.0": "n2"})
+    now(here, state="PENDING", nodes="", reason="ReqNodeNotAvail")
+    for _ in range(3):
+        rounds.turn()
+    assert here.client.asked == [("bind", 2, None)]
+    assert holds(here) == {}

@@ -181,14 +181,23 @@ def test_an_undone_start_asks_for_no_other_size(tmp_path: Path) -> None:
     loop, client = loop_of(tmp_path, running(1, 2, tmp_path))
     (planned,) = loop.plan(NOW_S)
     loop.apply(planned)
-    assert [action.done for action in loop.undo(NOW_S)] == ["2->2 GPUs, start"]
-    change(client, 1, state="RUNNING", reason="None")
-    assert list(loop.undo(NOW_S)) == []
-    change(client, 1, state="PENDING", reason="BeginTime")
     (undone,) = loop.undo(NOW_S)
+    assert undone.done == "2->2 GPUs, start"
     assert loop.apply(undone) == DONE
     assert client.asked == [("requeue", 1, None), ("delay", (1,), 0)]
     assert kept(tmp_path) == {"asked": {}, "wanted": {}, "changed_s": {"1": NOW_S}}
+
+
+def test_a_job_that_runs_again_is_not_started_by_a_later_undo(tmp_path: Path) -> None:
+    """It goes on as it is, and a requeue by others is Slurm's own."""
+    loop, client = loop_of(tmp_path, running(1, 2, tmp_path))
+    (planned,) = loop.plan(NOW_S)
+    loop.apply(planned)
+    change(client, 1, state="RUNNING", reason="None")
+    assert list(loop.undo(NOW_S)) == []
+    assert loop.left() == ""
+    change(client, 1, state="PENDING", reason="BeginTime")
+    assert list(loop.undo(NOW_S)) == []
 
 
 @pytest.mark.parametrize(("after_s", "actions"), [(599.0, 0), (599.999, 0), (600.0, 1), (601.0, 1)])
@@ -348,3 +357,67 @@ def test_a_requeued_job_that_is_left_alone_since_has_its_users_size(tmp_path: Pa
     assert client.known_jobs[0].gpus == 2
     assert (kept(tmp_path)["asked"], kept(tmp_path)["wanted"]) == ({}, {"1": 2})
     assert not loop.undo(NOW_S + 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings"),
+    [
+        ({"comment": "dlqueue=off"}, {}),
+        ({"comment": ""}, {}),
+        ({"comment": "DLQUEUE_ELASTIC=8"}, {}),
+        ({"reservation": "exam"}, {}),
+        ({"comment": "", "priority": 0, "reason": "JobHeldUser"}, {}),
+        ({}, {"partitions": ["q"]}),
+        ({}, {"users": ["bob"]}),
+    ],
+)
+def test_a_job_that_is_left_alone_since_has_its_users_size(
+    tmp_path: Path, changes: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    """Its user took the word back, or the site narrowed the settings, while it waited."""
+    loop, client = loop_of(tmp_path, job(1, 4, tmp_path))
+    (planned,) = loop.plan(NOW_S)
+    loop.apply(planned)
+    change(client, 1, **changes)
+    loop, client = loop_of(tmp_path, *client.known_jobs, **settings)
+    (back,) = loop.plan(NOW_S + 1)
+    assert words(back)[:4] == ("1", 1, "1->4 GPUs", "it is left alone since")
+    assert loop.apply(back) == DONE
+    assert (client.known_jobs[0].gpus, client.known_jobs[0].tasks) == (4, 4)
+    assert kept(tmp_path)["asked"] == {}
+    assert loop.plan(NOW_S + 2) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"priority": 0, "reason": "JobHeldUser"},
+        {"reason": "Dependency", "dependency": "afterok:9"},
+        {"state": "RUNNING", "reason": "None", "comment": "dlqueue=off"},
+        {"comment": "", "gres": "gres:gpu:a100:1"},
+        {"comment": "", "gpus": None},
+    ],
+)
+def test_a_job_that_only_waits_keeps_the_size_of_ours(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """So does one that runs, and one whose GPUs its user wrote anew."""
+    loop, client = loop_of(tmp_path, job(1, 4, tmp_path))
+    (planned,) = loop.plan(NOW_S)
+    loop.apply(planned)
+    change(client, 1, **changes)
+    assert loop.plan(NOW_S + 1) == []
+
+
+def test_environments_that_cannot_be_read_give_no_size_back(tmp_path: Path) -> None:
+    """A job that opted in there would look as if it had not."""
+    words_there = tmp_path / "elastic.json"
+    words_there.write_text('{"v": 1, "jobs": {"1": "1-8"}}')
+    loop, _ = loop_of(tmp_path, job(1, 4, tmp_path, comment=""))
+    (planned,) = loop.plan(NOW_S)
+    loop.apply(planned)
+    words_there.write_text("{")
+    assert loop.plan(NOW_S + 1) == []
+    words_there.write_text('{"v": 1, "jobs": {}}')
+    (back,) = loop.plan(NOW_S + 2)
+    assert back.done == "1->4 GPUs"

@@ -53,6 +53,10 @@ class Lamp:
         """Whoever is lit."""
         return [_planned(job, "off") for job in sorted(self.lit)]
 
+    def left(self) -> str:
+        """Nothing: a lamp can be put out at any time."""
+        return ""
+
     def status(self) -> Mapping[str, Any]:
         """How many are lit."""
         return {"lit": len(self.lit)}

@@ -28,6 +28,7 @@ class ScriptedPlanner:
         self.subjects = list(subjects)
         self.errors: dict[str, str] = {}
         self.applied: list[str] = []
+        self.stays = ""
 
     def plan(self, now_s: float) -> Sequence[PlannedAction]:
         """Plan all of them."""
@@ -42,7 +43,11 @@ class ScriptedPlanner:
 
     def undo(self, now_s: float) -> Sequence[PlannedAction]:
         """Plan all of them."""
-        return self.plan(now_s)
+        return [] if self.stays else self.plan(now_s)
+
+    def left(self) -> str:
+        """Return what the test says."""
+        return self.stays
 
     def status(self) -> Mapping[str, Any]:
         """The time is not known here."""
@@ -244,3 +249,14 @@ def test_an_undo_makes_the_same_action_new(tmp_path: Path) -> None:
     loop.undo()
     loop.round()
     assert log.batches == [[("1", "done")]] * 3
+
+
+def test_an_undo_that_finds_nothing_to_do_writes_no_action_of_shadow_again(tmp_path: Path) -> None:
+    """An undo in each round, for a job that runs, leaves the journal as it is."""
+    planner = ScriptedPlanner("1")
+    planner.stays = "running jobs with a nice of ours (1)"
+    loop, log, _ = framed(planner, tmp_path, "shadow")
+    for _ in range(3):
+        assert (loop.undo(), loop.left()) == (0, planner.stays)
+        loop.round()
+    assert [batch for batch in log.batches if batch] == [[("1", None)]]

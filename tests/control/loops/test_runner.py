@@ -28,6 +28,7 @@ class Counting(ControlLoop):
         self.descriptors: list[int] = []
         self.error: Exception | None = None
         self.undo_error: Exception | None = None
+        self.stays = ""
 
     def round(self) -> None:
         """Count, or fail."""
@@ -42,6 +43,10 @@ class Counting(ControlLoop):
         if self.undo_error:
             raise self.undo_error
         return 1
+
+    def left(self) -> str:
+        """Return what the test says."""
+        return self.stays
 
     def close(self) -> None:
         """Count."""
@@ -175,6 +180,38 @@ def test_a_loop_that_does_not_act_is_undone_once(
     for _ in range(3):
         turns.turn()
     assert (loop.rounds, loop.undos) == (rounds, undos)
+
+
+def test_a_loop_that_leaves_a_change_is_undone_until_it_leaves_none(tmp_path: Path) -> None:
+    """In a mode other than act, and beside the kill file, in every round."""
+    loop = Counting(acts=False)
+    loop.stays = "running jobs bound to a node (1)"
+    turns = runner_of(loop, tmp_path, "shadow")
+    for _ in range(3):
+        turns.turn()
+    (tmp_path / "off").touch()
+    turns.turn()
+    assert loop.undos == 4
+    loop.stays = ""
+    for _ in range(3):
+        turns.turn()
+    assert loop.undos == 5
+
+
+def test_a_change_that_is_left_at_the_end_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names it, and the command that puts it back later; so does that command."""
+    loop = Counting()
+    loop.stays = "running jobs bound to a node (1)"
+    text = f"not put back yet: {loop.stays}; run `dlqueue control --queue --restore` again later"
+    served(loop, tmp_path, lambda: loop.rounds)
+    assert caplog.messages.count(text) == 1
+    runner.restore(kind_of(loop), settings_of(tmp_path), MemoryClient())
+    assert caplog.messages.count(text) == 2
+    loop.stays = ""
+    runner.restore(kind_of(loop), settings_of(tmp_path), MemoryClient())
+    assert caplog.messages.count(text) == 2
 
 
 def test_the_kill_file_undoes_once_and_again_after_it_was_away(tmp_path: Path) -> None:

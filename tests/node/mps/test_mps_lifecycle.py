@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from slurm_ext.node.mps import processes
 from slurm_ext.node.mps.rules import DEVICES, LOG, MEMORY, PIPE
 from tests.mps_standin import Client
 from tests.node.by_hand import wait_for
@@ -41,6 +42,28 @@ def test_off_is_off(make_mps: MakeMps) -> None:
     node.epilog(1)
     assert not node.mps.exists()
     assert node.record(1)["mps"] is None
+
+
+@pytest.mark.parametrize(
+    ("groups", "refused"),
+    [
+        ("0::/system.slice/slurmstepd.scope/job_1/step_extern/user/task_0\n", True),
+        ("4:memory:/slurm/uid_1000/job_1/step_extern\n1:cpu:/slurm/uid_1000/job_1\n", True),
+        ("0::/system.slice/slurmd.service\n", False),
+        ("0::/system.slice/slurmstepd.scope/job_12/step_0/user\n", False),
+    ],
+)
+def test_a_prolog_inside_the_job_starts_no_daemon(
+    make_mps: MakeMps, monkeypatch: pytest.MonkeyPatch, groups: str, refused: bool
+) -> None:
+    """With RunInJob the daemon would end with the job, under the user's other jobs."""
+    node = make_mps()
+    told = node.root / "groups"
+    told.write_text(groups)
+    monkeypatch.setattr(processes, "OWN_GROUPS", str(told))
+    assert (node.start(1) == {}) is refused
+    assert (node.daemons() == []) is refused
+    assert any("RunInJob" in text for text in node.end(1)) is refused
 
 
 def test_its_folders_are_the_users_alone(make_mps: MakeMps) -> None:
