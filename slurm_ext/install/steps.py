@@ -54,7 +54,8 @@ def _first_settings(draft: Draft) -> str:
     text, conf = sample(), draft.place.slurm_conf
     named = draft.conf_value("ClusterName")
     if named is not None and _NAME.fullmatch(named[1].value):
-        text = text.replace('cluster = "cluster"', f'cluster = "{named[1].value}"', 1)
+        name = named[1].value.lower()  # as Slurm itself names it, whatever slurm.conf has
+        text = text.replace('cluster = "cluster"', f'cluster = "{name}"', 1)
     if conf != Path("/etc/slurm/slurm.conf"):
         text = text.replace('slurm_conf = ""', f'slurm_conf = "{conf}"', 1)
     return text

@@ -22,6 +22,9 @@ from slurm_ext.questions.sender import SenderRules
 MOST_READING = 4  # documents that are made from the history at the same time
 WAIT_S = 5.0  # for a turn among them
 POLICY = tuple(setting.key for setting in TABLE if setting.key.startswith("policy."))
+FEWER_JOBS = "ask for fewer jobs (--limit, --since)"
+ONE_TASK = "ask for one task of its array (dlqueue explain 1042_7)"
+FEWER = {"explain": ONE_TASK, "history_job": ONE_TASK}
 FAULT = "the advisor has a fault; its log says which"
 log = logging.getLogger(__name__)
 
@@ -61,8 +64,8 @@ class Answerer:
             question = decode(raw)
             answer = json.dumps({"v": 1, "document": self._document(question, uid)}).encode()
             if len(answer) > MOST_ANSWER_BYTES:
-                size = f"{len(answer) >> 20} MiB"
-                raise RefusedError(f"the answer has {size}: ask for fewer jobs (--limit, --since)")
+                size, fewer = f"{len(answer) >> 20} MiB", FEWER.get(question.kind, FEWER_JOBS)
+                raise RefusedError(f"the answer has {size}: {fewer}")
         except DlqueueError as error:
             return self.refusal(error)
         except Exception:  # a fault of ours must cost one answer, never the service

@@ -44,9 +44,11 @@ class CommandClient:
     ) -> None:
         self._bin_dir, self._timeout_s = bin_dir, timeout_s
         self._env = {**os.environ, **({"SLURM_CONF": slurm_conf} if slurm_conf else {})}
-        # A user's defaults (SQUEUE_STATES, SQUEUE_USERS, ...) must not filter our listings.
+        # A user's defaults (SQUEUE_STATES, SQUEUE_USERS, ...) must not filter our listings, nor
+        # lead to another cluster; in a federation squeue may list the jobs of all its clusters.
         self._env = {k: v for k, v in self._env.items() if not k.startswith("SQUEUE_")}
-        self._env["SLURM_TIME_FORMAT"] = "standard"
+        self._env.pop("SLURM_CLUSTERS", None)  # sbatch's too: who asks for a start asks of here
+        self._env |= {"SQUEUE_LOCAL": "1", "SLURM_TIME_FORMAT": "standard"}
 
     def jobs(self) -> tuple[JobInfo, ...]:
         """List the jobs by `squeue --json`, ended ones included."""
@@ -98,7 +100,7 @@ class CommandClient:
         """List them by `sacct --duplicates`, if slurmdbd keeps accounts."""
         if not job_ids or not accounting.by_slurmdbd(self.config()):
             return ()
-        return self._read(ends.read, *ends.words(job_ids, since_s), env=sacct.CLOCK)
+        return self._read(ends.read, *ends.words(job_ids, since_s), env=sacct.ENV)
 
     def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:
         """Estimate the start by `sbatch --test-only`. Raises SlurmError if slurmctld is away."""

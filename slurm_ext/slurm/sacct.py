@@ -11,7 +11,8 @@ from slurm_ext.core.errors import SlurmError
 DELIMITER = "\x1f"  # a job's name may hold any other sign that people can type
 WINDOW_S = 30 * 86400.0
 TIMEOUT_S = 600.0
-CLOCK = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}  # local time repeats or skips an hour
+# Local time repeats or skips an hour; a federation may show all of its clusters' jobs.
+ENV = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "SACCT_LOCAL": "1"}
 
 
 def windows(since_s: float, until_s: float) -> list[tuple[float, float]]:
@@ -32,7 +33,7 @@ def ended(
         try:
             done = subprocess.run(
                 argv,
-                env={**(os.environ if env is None else env), **CLOCK},
+                env={**(os.environ if env is None else env), **ENV},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=errors,

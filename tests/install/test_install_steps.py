@@ -36,7 +36,7 @@ def test_what_was_there_is_joined_and_comes_back_to_the_last_byte(site: Site) ->
     assert "\n/etc/dlqueue/hooks/prolog\n" in launcher
     assert site.path("/etc/slurm/epilog.d/zz-dlqueue").stat().st_mode & 0o777 == 0o755
     assert site.text("/etc/slurm/job_submit.lua").count("-- dlqueue install") == 2
-    assert 'cluster = "Trial"' in site.text("/etc/dlqueue/dlqueue.toml")
+    assert 'cluster = "trial"' in site.text("/etc/dlqueue/dlqueue.toml")  # as Slurm says it
     assert "PrologFlags=Serial,Alloc" in site.text("/etc/slurm/slurm.conf")
     assert site.run("uninstall") == 0
     assert site.tree() == before

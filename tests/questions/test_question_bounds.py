@@ -159,3 +159,5 @@ def test_an_answer_has_a_bound(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("slurm_ext.questions.answerer.MOST_ANSWER_BYTES", 100)
     with pytest.raises(RefusedError, match="ask for fewer jobs"):
         rig.ask("jobs", limit=9, everybody=True)
+    with pytest.raises(RefusedError, match=r"one task of its array \(dlqueue explain 1042_7\)"):
+        rig.ask("explain", job="1")

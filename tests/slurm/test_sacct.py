@@ -10,7 +10,7 @@ from slurm_ext.slurm import CommandClient
 from slurm_ext.slurm import sacct as slurm_sacct
 
 FAKE = """#!/bin/sh
-printf '%s\\037%s\\037%s\\n' "$TZ" "$SLURM_TIME_FORMAT" "$*"
+printf '%s\\037%s\\037%s\\037%s\\n' "$TZ" "$SLURM_TIME_FORMAT" "$SACCT_LOCAL" "$*"
 """
 
 
@@ -27,9 +27,18 @@ def test_moments_are_asked_for_in_utc(env: dict[str, str], monkeypatch: pytest.M
     """At the end of summer 02:30 is there twice: asked for in local time, an hour would be lost."""
     monkeypatch.setenv("PATH", env["PATH"])
     first, second = 1_792_888_200.0, 1_792_891_800.0  # 2026-10-25, both 02:30 in Berlin
-    ((zone, form, *words),) = slurm_sacct.ended(["JobID"], first, second, env=env)
+    ((zone, form, _, *words),) = slurm_sacct.ended(["JobID"], first, second, env=env)
     assert (zone, form) == ("UTC", "%s")
     assert words[-1].endswith("--starttime 2026-10-25T00:30:00 --endtime 2026-10-25T01:30:00")
+
+
+def test_only_this_clusters_jobs_are_asked_for(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A federation may show those of all its clusters by default."""
+    monkeypatch.setenv("PATH", env["PATH"])
+    ((_, _, local, *_),) = slurm_sacct.ended(["JobID"], 0.0, 1.0, env=env)
+    assert local == "1"
 
 
 def test_no_sacct_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -73,3 +73,12 @@ def test_the_users_own_defaults_do_not_narrow_the_view(
     monkeypatch.setenv("SQUEUE_USERS", "nobody")
     script = 'test -z "$SQUEUE_USERS" && echo \'{"jobs": []}\''
     assert fake_slurm(script).jobs() == ()
+
+
+def test_only_this_cluster_is_looked_at(
+    fake_slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the federation shows by default, and whichever cluster the caller's shell names."""
+    monkeypatch.setenv("SLURM_CLUSTERS", "gpu")
+    script = 'test "$SQUEUE_LOCAL$SLURM_CLUSTERS" = 1 && echo \'{"jobs": []}\''
+    assert fake_slurm(script).jobs() == ()

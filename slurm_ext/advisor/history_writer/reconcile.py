@@ -3,7 +3,8 @@
 * A proposal is tied to its job as soon as there is exactly one that it can mean; the job's own
   record, which carries the token, ties it for certain later.
 * A proposal that no job can have come from (`sbatch --test-only`, a rejected job) is dropped, and
-  so is one that none of the jobs names that it can mean, once all their nodes have spoken.
+  so is one that none of the jobs names that it can mean, once all their nodes have spoken. One of
+  several alike stays for as long as Slurm lists a job that it can mean.
 * A job that ended, or was requeued, and of which a node sent no record (it is gone, its disk is
   full, its epilog was killed) gets one from here; a record that comes later replaces it.
 * A job that Slurm ended, but whose node calls it failed or done, gets Slurm's word for its end.
@@ -22,7 +23,7 @@ from slurm_ext.slurm import JobInfo, SlurmClient
 
 SETTLED_S = 3.0  # a moment whose other proposals have all arrived
 SURE_S = 10.0  # a proposal older than this has become a job, or never will
-KEEP_DOUBTFUL_S = 86400.0  # where several jobs could be meant, the job's own record decides
+KEEP_REQUEUED_S = 86400.0  # which of its owner's proposals a requeued job was, its record decides
 
 
 class Reconciler:
@@ -62,26 +63,29 @@ class Reconciler:
         meant = {job for ids in matches.values() for job in ids}
         by_id = {job.job_id: job for job in jobs if job.job_id in meant}
         tied = {job for job in meant if is_tied(history, by_id[job])}
-        matches = {
-            token: [job for job in meant if job not in tied] for token, meant in matches.items()
-        }
+        if tied:
+            matches = {
+                token: [job for job in meant if job not in tied] for token, meant in matches.items()
+            }
         settled = {
             proposal.token for proposal in waiting if proposal.decided_s <= now_s - SETTLED_S
         }
         for token, job_id in certain(matches).items():
             if token in settled:
                 claim(history, token, job_id, uid=by_id[job_id].user_id, now_s=now_s)
-        for token, ids in requeued(waiting, jobs).items():
-            matches[token] += ids
-        doubtful = _doubtful(history, jobs, matches)
-        drop_unclaimed(history, before_s=now_s - SURE_S, keep=doubtful)
-        drop_unclaimed(history, before_s=now_s - KEEP_DOUBTFUL_S)
+        again = [job for job in jobs if job.restarts]
+        doubtful = _doubtful(matches, _unheard(history, by_id.values()))
+        back = requeued(waiting, _unheard(history, again))
+        drop_unclaimed(history, before_s=now_s - SURE_S, keep=[*doubtful, *back])
+        drop_unclaimed(history, before_s=now_s - KEEP_REQUEUED_S, keep=doubtful)
 
 
-def _doubtful(
-    history: History, jobs: Iterable[JobInfo], matches: Mapping[str, Sequence[int]]
-) -> list[str]:
-    """Tokens that some job may name yet, in the record of its nodes."""
-    doubtful = {job for ids in matches.values() for job in ids}
-    silent = {job.job_id for job in jobs if job.job_id in doubtful and all_told(history, job)}
-    return [token for token, meant in matches.items() if not silent.issuperset(meant)]
+def _doubtful(matches: Mapping[str, Sequence[int]], unheard: Iterable[JobInfo]) -> list[str]:
+    """Tokens that some job may name yet, in the record of its nodes: Slurm still lists it."""
+    maybe = {job.job_id for job in unheard}
+    return [token for token, meant in matches.items() if not maybe.isdisjoint(meant)]
+
+
+def _unheard(history: History, jobs: Iterable[JobInfo]) -> list[JobInfo]:
+    """Jobs whose nodes have not all spoken; of one that did not end there is nothing to ask."""
+    return [job for job in jobs if not (job.ended and all_told(history, job))]

@@ -10,7 +10,8 @@ from slurm_ext.slurm import JobInfo
 class RequeuedStarts:
     """Remembers each job's start between two listings, and those that another one followed.
 
-    A start that began and ended between two listings is not seen: its node's record tells of it.
+    A start that began and ended between two listings is not seen: its node's record tells of it. A
+    job that is completing says nothing: requeued, it has the next start's count and time already.
     """
 
     _latest: dict[int, JobInfo] = field(default_factory=dict)
@@ -21,6 +22,10 @@ class RequeuedStarts:
         latest = {}
         for job in jobs:
             before = self._latest.get(job.job_id)
+            if job.state == "COMPLETING":  # with the nodes of the start that ends
+                if before is not None:
+                    latest[job.job_id] = before
+                continue
             if before is not None and before.restarts < job.restarts and not before.ended:
                 self._over[before.job_id, before.restarts] = _requeued(before, job)
             if job.nodes and job.start_time_s and job.state != "PENDING":

@@ -11,10 +11,13 @@ from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuQueue, shared_gpu_job
 from slurm_ext.core import elastic_requests
 from slurm_ext.history.ingest.decisions import elastic_jobs, solo_key_of, unclaimed_rows
 from slurm_ext.history.ingest.job_decisions import decision_of
+from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 from slurm_ext.slurm import JobInfo
 
 MOST_NAMES = 16  # scripts that one job can be; as many different partners are looked at
+# Of the jobs that a look is about most have none: their numbers alone say so, at once.
+_KNOWN = "SELECT 1 FROM decisions WHERE job_id = ? LIMIT 1"
 
 
 def tell_sharers(history: History, jobs: Sequence[JobInfo], folder: Path, at_s: float) -> None:
@@ -69,7 +72,9 @@ def possible(
 
 def is_tied(history: History, job: JobInfo) -> bool:
     """True if the ledger has the job's own decision."""
-    return decision_of(history, submitted(job)) is not None
+    with explaining(history.path):
+        known = history.conn.execute(_KNOWN, (job.job_id,)).fetchone()
+    return known is not None and decision_of(history, submitted(job)) is not None
 
 
 def _names(

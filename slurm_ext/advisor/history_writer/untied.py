@@ -1,9 +1,11 @@
 """Decisions of the ledger that no job is tied to yet, and the jobs that they can mean. Pure."""
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from operator import itemgetter
 from typing import Any
 
 from slurm_ext.advisor.history_writer.slurm_record import EARLY_S, LATE_S
@@ -29,38 +31,44 @@ def untied(rows: Sequence[Mapping[str, Any]]) -> list[UntiedDecision]:
 
 def candidates(waiting: Sequence[UntiedDecision], jobs: Sequence[JobInfo]) -> dict[str, list[int]]:
     """Ids of the jobs that each token can have become: same user, name and moment."""
-    return _matches(waiting, [job for job in jobs if not job.restarts], LATE_S)
+    known = _by_owner([job for job in jobs if not job.restarts])
+    matches = {}
+    for proposal in waiting:
+        times, job_ids = known.get((proposal.uid, proposal.job_name), ([], []))
+        first = bisect_left(times, proposal.decided_s - EARLY_S)
+        last = bisect_right(times, proposal.decided_s + LATE_S)
+        matches[proposal.token] = job_ids[first:last]
+    return matches
 
 
-def requeued(waiting: Sequence[UntiedDecision], jobs: Sequence[JobInfo]) -> dict[str, list[int]]:
-    """Ids of the jobs that each token may have become before Slurm requeued them.
+def requeued(waiting: Sequence[UntiedDecision], jobs: Sequence[JobInfo]) -> list[str]:
+    """Tokens that may have become jobs before Slurm requeued them.
 
     Their submit time is that of the requeue: only their own records tell.
     """
-    return _matches(waiting, [job for job in jobs if job.restarts], inf)
+    known = _by_owner([job for job in jobs if job.restarts])
+    latest = {owner: times[-1] for owner, (times, _) in known.items()}
+    return [
+        proposal.token
+        for proposal in waiting
+        if proposal.decided_s - EARLY_S <= latest.get((proposal.uid, proposal.job_name), -inf)
+    ]
 
 
-def _matches(
-    waiting: Sequence[UntiedDecision], jobs: Sequence[JobInfo], late_s: float
-) -> dict[str, list[int]]:
-    """Ids of the jobs of each token's user and name, submitted up to `late_s` after it.
+def _by_owner(jobs: Sequence[JobInfo]) -> dict[tuple[int, str], tuple[list[int], list[int]]]:
+    """Submit times and ids of each user's jobs of a name, by time: a sweep has thousands of them.
 
     A job that opted out came of no proposal, and no node speaks of it: it is none of them.
     """
-    by_owner: dict[tuple[int, str], list[JobInfo]] = {}
-    for job in jobs:
+    known: dict[tuple[int, str], tuple[list[int], list[int]]] = {}
+    timed = [(job.submit_time_s, job) for job in jobs if job.submit_time_s is not None]
+    for submit_s, job in sorted(timed, key=itemgetter(0)):
         single = job.array_job_id is None and job.het_job_id is None
         if single and OPT_OUT not in words_of(job):
-            by_owner.setdefault((job.user_id, job.name), []).append(job)
-    return {
-        proposal.token: [
-            job.job_id
-            for job in by_owner.get((proposal.uid, proposal.job_name), ())
-            if job.submit_time_s is not None
-            and -EARLY_S <= job.submit_time_s - proposal.decided_s <= late_s
-        ]
-        for proposal in waiting
-    }
+            times, job_ids = known.setdefault((job.user_id, job.name), ([], []))
+            times.append(submit_s)
+            job_ids.append(job.job_id)
+    return known
 
 
 def certain(matches: Mapping[str, Sequence[int]]) -> dict[str, int]:

@@ -84,7 +84,8 @@ def records_of(
     used = _cpu_time(line.get("TotalCPU", ""), len(nodes))
     energy = sacct_energy.counters_of(line, len(nodes))
     whose = _identity(line, cluster)
-    run = f"{SACCT}-{whose['cluster']}-{whose['job_id']}-{times['start_s']:.0f}"
+    said = line.get("Cluster") or cluster  # as it stands: earlier imports have this name
+    run = f"{SACCT}-{said}-{whose['job_id']}-{times['start_s']:.0f}"
     return [
         {
             **base,
@@ -97,10 +98,12 @@ def records_of(
 
 
 def _identity(line: Mapping[str, str], cluster: str) -> Record:
+    """The job's names; `cluster` as the site spells it, though Slurm says it in small letters."""
+    said = line.get("Cluster") or cluster
     array, _, task = line.get("JobID", "").partition("_")
     in_array = array.isdecimal() and task.isdecimal()
     return {
-        "cluster": line.get("Cluster") or cluster,
+        "cluster": cluster if said == cluster.lower() else said,
         "job_id": _whole(line["JobIDRaw"], "JobIDRaw"),
         "restart": 0,
         "user": line.get("User") or None,

@@ -242,12 +242,13 @@ def apply_final_state(
 ) -> int:
     """Correct every node's run that started then by Slurm's final state; how many changed.
 
-    Raises HistoryError.
+    Imported ends are Slurm's word already, and may be of another cluster. Raises HistoryError.
     """
     with history.transaction() as conn:
         found = conn.execute(
-            f"SELECT id, state, source FROM runs WHERE job_id = ? AND restart = ? AND {SINCE}",
-            (job_id, restart, started_s),
+            f"SELECT id, state, source FROM runs WHERE job_id = ? AND restart = ? AND {SINCE}"
+            " AND source <> ?",
+            (job_id, restart, started_s, SACCT),
         ).fetchall()
         stands = [(final_state(seen, source, slurm), run, seen) for run, seen, source in found]
         changed = [(state, run) for state, run, seen in stands if state != seen]

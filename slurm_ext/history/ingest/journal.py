@@ -38,6 +38,9 @@ def record_journal(
     """
     new = bad = 0
     start = offset(history, journal.name)
+    if start > journal.stat().st_size:  # somebody emptied it; known proposals enter no second time
+        start = 0
+        record_proposals(history, [], journal.name, start)
     while chunk := whole_lines(journal, start, rest=rest):
         proposals = []
         for line in chunk.splitlines(keepends=True):

@@ -6,7 +6,11 @@ from slurm_ext.core.records import Level, LoaderRun, SyncRun
 
 LOADER_COLUMNS = tuple(field.name for field in fields(LoaderRun))
 SYNC_LISTS = ("bucket_bytes", "ready_bytes", "ready_s")
-SYNC_COLUMNS = tuple(field.name for field in fields(SyncRun) if field.name not in SYNC_LISTS)
+SYNC_OF_LOADER = ("batch_size", "data_key")
+"""Columns of loader_runs that belong to a SyncRun."""
+SYNC_COLUMNS = tuple(
+    field.name for field in fields(SyncRun) if field.name not in (*SYNC_LISTS, *SYNC_OF_LOADER)
+)
 OWNER_OF_LEVEL = {Level.OWN_KIND: "user", Level.ACCOUNT_KIND: "account"}
 """Columns of runs that tell these levels from KIND, so that they need no key of their own."""
 STORED_LEVELS = tuple(level for level in Level if level not in OWNER_OF_LEVEL)

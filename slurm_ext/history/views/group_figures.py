@@ -1,16 +1,19 @@
 """Waste and gain by partition and account over the newest runs: a bounded number of figures.
 
-The newest RUNS runs are looked at, and NAMES of each kind are told apart; the rest is `other`.
+The newest RUNS runs are looked at, of no user more than a share while others have any, and NAMES of
+each kind are told apart; the rest is `other`.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from slurm_ext.core.stats import LogGroup, Ratio, welch_ratio
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
+from slurm_ext.history.views.finished_jobs import fair_places
 from slurm_ext.history.views.gain import ELIGIBLE, with_logarithm
 from slurm_ext.history.views.period_view import Period, select_runs
 
@@ -35,7 +38,6 @@ _SUMS = ", ".join(
         *(f"total(iif({loss} IS NULL, 0, {whole}))" for loss, whole in LOSSES.items()),
     )
 )
-_OLDEST = "SELECT end_s FROM runs WHERE end_s < ? ORDER BY end_s DESC LIMIT 1 OFFSET ?"
 # From the few runs outwards: a look at every decision would cost more with each year.
 _GAIN = f"""
 SELECT name, holdout, count(*), sum(x), sum(x * x) FROM (
@@ -90,11 +92,11 @@ Groups = Mapping[str, Mapping[str, GroupFigures]]
 
 def group_figures(history: History, now_s: float) -> Groups:
     """Figures of the newest runs. Raises HistoryError."""
-    with explaining(history.path):
-        row = history.conn.execute(_OLDEST, (now_s + _DAY_S, RUNS - 1)).fetchone()
+    until_s = now_s + _DAY_S
+    newest = fair_places(history, RUNS, (until_s, 0))
     with_logarithm(history.conn)
-    since_s = row[0] if row else 0.0
-    select_runs(history, Period(since_s=since_s, until_s=now_s + _DAY_S), lambda _: None)
+    period = Period(since_s=-inf, until_s=until_s, runs=[run for _, run in newest])
+    select_runs(history, period, lambda _: None)
     with explaining(history.path):
         return {kind: _of_kind(history, kind) for kind in KINDS}
 

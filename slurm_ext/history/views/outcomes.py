@@ -57,8 +57,6 @@ _COLUMNS = """
 SELECT o.predicted, o.low, o.high, o.achieved, o.level, o.runs, o.factor, o.acted,
     coalesce(d.user, ''), o.before_low, d.partition, d.key_script_args, d.key_script, o.crowded,
     o.decision"""
-_JOINED = "CROSS JOIN decisions d ON d.id = o.decision"
-OUTCOMES = f"{_COLUMNS} FROM outcomes o {_JOINED} ORDER BY o.decision DESC LIMIT ?"
 # Of the table itself, for its index: where a user sees a part, `outcomes` is that part.
 _OF = "INDEXED BY decisions_of_user"
 _BELIEVED = "state = 'claimed' AND after_samples_per_s IS NOT NULL"
@@ -84,13 +82,6 @@ _USERS_SINCE = """
 SELECT DISTINCT d.user FROM loader_runs l CROSS JOIN runs r ON r.id = l.run
 CROSS JOIN decisions d ON d.token = r.decision WHERE l.id > ? AND d.user IS NOT NULL"""
 _ACHIEVED, _FIGURES, _DECISION = 3, 4, -1  # places in a row; the figures come first
-
-
-def outcomes_of(conn: sqlite3.Connection, path: Path, limit: int) -> list[Residual]:
-    """Prediction and outcome of the newest claimed decisions, newest first. Raises HistoryError."""
-    with explaining(path):
-        rows = conn.execute(OUTCOMES, (limit,)).fetchall()
-    return [_residual(row) for row in rows if None not in row[:_FIGURES]]
 
 
 def fair_outcomes(conn: sqlite3.Connection, path: Path, limit: int) -> list[Residual]:

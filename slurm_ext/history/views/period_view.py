@@ -6,7 +6,7 @@ memory does not grow with the history.
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slurm_ext.core.errors import HistoryError
@@ -14,7 +14,7 @@ from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
 NAME = "period_runs"
-_HELPERS = ("counted", "met", "wanted")
+_HELPERS = ("counted", "met", "wanted", "chosen")
 _NO_ROOM = (
     "the folder for temporary files has no room for a report's own table, some 300 bytes a run;"
     " SQLITE_TMPDIR names another"
@@ -37,6 +37,7 @@ class Period:
     since_s: float
     until_s: float
     account: str | None = None  # None: every one
+    runs: Sequence[int] | None = None  # ids of those that count alone; None: all
 
 
 def select_runs(history: History, period: Period, progress: Callable[[str], None]) -> int:
@@ -53,21 +54,31 @@ def select_runs(history: History, period: Period, progress: Callable[[str], None
 def _select_runs(history: History, period: Period, progress: Callable[[str], None]) -> int:
     for table in (NAME, *_HELPERS):
         history.conn.execute(f"DROP TABLE IF EXISTS temp.{table}")
+    which, bounds = _which(history, period)
     progress("reading counters")
-    _count(history, period)
+    _count(history, which, bounds)
     progress("reading neighbours")
     history.conn.execute(_CREATE_MET)
-    history.conn.execute(_MET, _bounds(history, period))
+    history.conn.execute(_MET.format(which), bounds)
     progress("reading runs")
     values = (period.since_s, period.until_s, period.account, period.account)
-    history.conn.execute(_PERIOD_RUNS, values)
+    history.conn.execute(_PERIOD_RUNS + (f" AND r.id {which}" if period.runs else ""), values)
     for table in _HELPERS:
-        history.conn.execute(f"DROP TABLE temp.{table}")
+        history.conn.execute(f"DROP TABLE IF EXISTS temp.{table}")
     (many,) = history.conn.execute(f"SELECT count(*) FROM {NAME}").fetchone()
     return int(many)
 
 
-def _count(history: History, period: Period) -> None:
+def _which(history: History, period: Period) -> tuple[str, tuple[int, ...]]:
+    """A test for the ids of runs, and its values."""
+    if not period.runs:
+        return "BETWEEN ? AND ?", _bounds(history, period)
+    history.conn.execute("CREATE TEMP TABLE chosen (run INTEGER PRIMARY KEY)")
+    history.conn.executemany("INSERT INTO chosen VALUES (?)", [(run,) for run in period.runs])
+    return "IN (SELECT run FROM temp.chosen)", ()
+
+
+def _count(history: History, which: str, bounds: tuple[int, ...]) -> None:
     """One row a run of what its counters come to: a GPU's counters have a name each, by UUID."""
     conn = history.conn
     conn.execute("CREATE TEMP TABLE wanted (counter INTEGER PRIMARY KEY, what TEXT)")
@@ -80,9 +91,9 @@ def _count(history: History, period: Period) -> None:
     # CROSS JOIN: in the counters' own order, so that no million groups are kept at a time.
     conn.execute(
         f"INSERT INTO counted SELECT c.run, {parts} FROM counters c CROSS JOIN wanted w"
-        " WHERE w.counter = c.counter AND c.value IS NOT NULL AND c.run BETWEEN ? AND ?"
+        f" WHERE w.counter = c.counter AND c.value IS NOT NULL AND c.run {which}"
         " GROUP BY c.run",
-        _bounds(history, period),
+        bounds,
     )
 
 
@@ -126,7 +137,7 @@ _CREATE_MET = "CREATE TEMP TABLE met (run INTEGER PRIMARY KEY, gpu_s REAL, node_
 _MET = """
 INSERT INTO met
 SELECT run, sum(CASE WHEN shared_gpus <> '' THEN overlap_s END) AS gpu_s, sum(overlap_s) AS node_s
-FROM corunners WHERE run BETWEEN ? AND ? AND overlap_s > 0 GROUP BY run"""
+FROM corunners WHERE run {} AND overlap_s > 0 GROUP BY run"""
 
 _PERIOD_RUNS = f"""
 CREATE TEMP TABLE {NAME} AS

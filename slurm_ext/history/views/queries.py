@@ -11,12 +11,13 @@ from slurm_ext.history.ingest.rows import (
     inflated,
     shared_resources,
 )
-from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS, SINCE
+from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS, SACCT, SINCE
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
 _LOADER = ", ".join(f"l.{name} AS loader_{name}" for name in LOADER_COLUMNS)
 _KEYS = ", ".join(f"l.{name}" for name in KEY_COLUMNS)
+_IMPORTED = f"r.source = '{SACCT}'"  # such runs may be of another cluster
 _WIDE = f"SELECT r.*, {_LOADER}, {_KEYS} FROM runs r LEFT JOIN loader_runs l ON l.run = r.id"
 
 
@@ -71,15 +72,18 @@ def column_names(history: History) -> list[str]:
 def job(history: History, job_id: int, task: int | None = None) -> dict[str, Any] | None:
     """Everything known of a job: its runs and its decision.
 
-    `job_id` may be the first id of an array; with `task`, the runs are of that task alone.
+    `job_id` may be the first id of an array; with `task`, the runs are of that task alone. Where
+    jobs of several clusters have the number, it is the newest of this one, then of the others.
     """
     which = "r.job_id = ? OR r.array_job_id = ?"
     values = [job_id, job_id]
     if task is not None:
         which, values = "r.array_job_id = ? AND r.array_task_id = ?", [job_id, task]
     with explaining(history.path):
-        rest = f" WHERE {which} ORDER BY r.restart, r.node"
-        rows = list(history.db.query(_WIDE + rest, values))
+        newest = f"SELECT r.cluster FROM runs r WHERE {which} ORDER BY {_IMPORTED}, r.end_s DESC"
+        there = f"({which}) AND r.cluster = ({newest} LIMIT 1)"
+        rest = f" WHERE {there} ORDER BY r.restart, r.node"
+        rows = list(history.db.query(_WIDE + rest, values * 2))
         ledger = decision(history, job_id=job_id)
         if not rows and ledger is None:
             return None
@@ -91,8 +95,8 @@ def recorded_nodes(history: History, job_id: int, restart: int, started_s: float
     """Nodes whose record of the run that started then is in, and tells whose job it was."""
     with explaining(history.path):
         rows = history.conn.execute(
-            f"SELECT node FROM runs WHERE job_id = ? AND restart = ? AND {SINCE}"
-            " AND (uid IS NOT NULL OR source <> 'node')",
+            f"SELECT node FROM runs r WHERE job_id = ? AND restart = ? AND {SINCE}"
+            f" AND (uid IS NOT NULL OR source <> 'node') AND NOT {_IMPORTED}",
             (job_id, restart, started_s),
         ).fetchall()
     return {node for (node,) in rows}

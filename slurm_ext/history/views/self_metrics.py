@@ -1,6 +1,7 @@
 """Metrics of dlqueue itself, by its own ledger: errors of its predictions, and its gain.
 
-A bounded number of the newest rows, so that a query costs the same in a large history.
+A bounded number of the newest rows, so that a query costs the same in a large history; one user's
+make way for those of others, as where the advisor judges itself.
 """
 
 import sqlite3
@@ -12,7 +13,7 @@ from statistics import fmean, median
 from slurm_ext.core.stats import FEWEST
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.views.gain import GainEstimate, estimate_gain
-from slurm_ext.history.views.outcomes import Residual, outcomes_of
+from slurm_ext.history.views.outcomes import Residual, fair_outcomes
 
 NEWEST_BELIEFS = 200
 NEWEST_FEW = 20
@@ -43,7 +44,7 @@ class SelfMetrics:
 
 def read_self_metrics(conn: sqlite3.Connection, path: Path) -> SelfMetrics:
     """Over an open connection. Raises HistoryError."""
-    residuals = outcomes_of(conn, path, NEWEST_BELIEFS)
+    residuals = fair_outcomes(conn, path, NEWEST_BELIEFS)
     with explaining(path):
         gain = estimate_gain(conn)
         aside = conn.execute("SELECT count(*) FROM set_aside").fetchone()[0]

@@ -1,7 +1,8 @@
 """Rates of runs with the node and the GPU that they ran on: what hardware is compared by.
 
 Only runs that had their GPU to themselves, on one node, with a curve that can be believed. A rate
-is that of the steps alone, so that a slow loader is not held against a node.
+is that of the steps alone, so that a slow loader is not held against a node. Steps on CPUs are
+compared among nodes of as many cores: no record names the CPU, and most kinds differ in these.
 """
 
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ MOST_RUNS = 20_000  # the newest: a second or two of work
 _ROWS = """
 SELECT r.end_s, r.node, r.user, l.gpu_model, l.accel_samples_per_s, l.key_script_args,
     l.batch_size, l.gpus, l.ranks, l.on_cpu, l.threads, l.data_key,
+    CASE WHEN l.on_cpu OR l.gpu_model IS NULL THEN l.node_cores END,
     (SELECT group_concat(DISTINCT n.source) FROM counters c
      JOIN counter_names n ON n.id = c.counter WHERE c.run = r.id AND n.name LIKE 'gpu_util%')
 FROM loader_runs l CROSS JOIN runs r ON r.id = l.run
@@ -26,7 +28,7 @@ ORDER BY l.id DESC LIMIT ?"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedRow:
-    """One run; `training` is equal for runs that do the same work on any GPU."""
+    """One run; `training` is equal for runs of the same work on any GPU, or on CPUs of one kind."""
 
     at_s: float
     node: str

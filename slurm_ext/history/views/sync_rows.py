@@ -6,13 +6,15 @@ from typing import Any
 
 from slurm_ext.core.records import SyncRun
 from slurm_ext.history.ingest.rows import inflated
-from slurm_ext.history.store.names import SYNC_COLUMNS
+from slurm_ext.history.store.names import SYNC_COLUMNS, SYNC_OF_LOADER
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
 _FLAGS = ("takes_lists", "user_caps")
+_COLUMNS = [f"s.{name}" for name in SYNC_COLUMNS] + [f"l.{name}" for name in SYNC_OF_LOADER]
+_NAMES = (*SYNC_COLUMNS, *SYNC_OF_LOADER)
 _ROWS = f"""
-SELECT s.id, l.key_script, r.user, {", ".join(f"s.{name}" for name in SYNC_COLUMNS)}, s.gradients
+SELECT s.id, l.key_script, r.user, {", ".join(_COLUMNS)}, s.gradients
 FROM sync_runs s CROSS JOIN loader_runs l ON l.run = s.run CROSS JOIN runs r ON r.id = s.run
 WHERE s.id > ? AND l.key_script IS NOT NULL ORDER BY s.id DESC LIMIT ?"""
 
@@ -32,7 +34,7 @@ def sync_rows(history: History, after_id: int, most: int) -> Iterator[SyncRow]:
     with explaining(history.path):
         rows = history.conn.execute(_ROWS, (after_id, most))
         for number, script, user, *values, gradients in rows:
-            run = _run(dict(zip(SYNC_COLUMNS, values, strict=True)), gradients)
+            run = _run(dict(zip(_NAMES, values, strict=True)), gradients)
             if run is not None:
                 yield SyncRow(number, script, run, user or "")
 

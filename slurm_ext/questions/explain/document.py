@@ -58,10 +58,11 @@ def _histories(settings: "Settings", viewer: "Viewer") -> "Iterator[tuple[Histor
 
 
 def explained(history: "History", named: str, pool: "History | None" = None) -> dict[str, Any]:
-    """`{v, job_id, job, tasks, decision, past, moves, run_time, runs, stragglers, gain}`.
+    """`{v, job_id, job, tasks, array, decision, past, moves, run_time, runs, stragglers, gain}`.
 
     `job`: its last start on all of its nodes (sheet.py), null for an array, whose `tasks` are
-    listed instead (tasks.py). `past`: runs that the decision rested on
+    listed instead (tasks.py), at most MOST_TASKS of them (whole_array.py); `array` counts all by
+    their state. `past`: runs that the decision rested on
     (history/views/recent_runs.py). `moves`: what cluster loops did to it (core/actions.py).
     `run_time`: how long it was to be expected to run (run_time.py), or null. A run whose use of its
     resources was counted has `used` (used.py), one that was sampled `series` (series.py), one that
@@ -74,13 +75,13 @@ def explained(history: "History", named: str, pool: "History | None" = None) -> 
     Raises UsageError for what names no job (named.py), HistoryError where it is unknown.
     """
     from slurm_ext.history.ingest.decisions import decision
-    from slurm_ext.history.views.queries import job
     from slurm_ext.questions.explain.named import parse
+    from slurm_ext.questions.explain.whole_array import recorded_job
 
     name = parse(named)
     ledger = decision(history, token=name.token) if name.token else None
     job_id = ledger["job_id"] if ledger else name.job_id
-    recorded = None if job_id is None else job(history, job_id, name.task)
+    recorded, states = (None, {}) if job_id is None else recorded_job(history, job_id, name.task)
     runs = recorded["runs"] if recorded else []
     if name.task is not None and not runs and job_id is not None:
         _must_be_array(history, job_id, named)
@@ -93,7 +94,8 @@ def explained(history: "History", named: str, pool: "History | None" = None) -> 
             f"{history.path} knows nothing of {named}; a decision appears a second after the"
             " submission, a run some seconds after its end, and jobs that opted out never"
         )
-    return _of_runs(history, pool or history, job_id, ledger, runs, moves)
+    found = _of_runs(history, pool or history, job_id, ledger, runs, moves)
+    return {**found, "array": states if found["tasks"] else None}
 
 
 def _must_be_array(history: "History", job_id: int, named: str) -> None:

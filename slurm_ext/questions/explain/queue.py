@@ -84,7 +84,7 @@ def alone(
 ) -> dict[str, Any]:
     """The document of `explain` for a job of which the history knows nothing, or there is none."""
     moves = [] if name.job_id is None else ledger_moves(settings.state_dir, name.job_id)
-    nothing = ("job", "tasks", "decision", "run_time", "stragglers", "gain")
+    nothing = ("job", "tasks", "array", "decision", "run_time", "stragglers", "gain")
     document: dict[str, Any] = {"v": 1, "job_id": name.job_id, **dict.fromkeys(nothing)}
     return {
         **document,

@@ -37,7 +37,7 @@ def _told(history: "History", models: Path, query: "DurationQuery") -> dict[str,
         lengths = load_predictor(models, None)
     except ModelError:
         return None
-    if lengths is None:
+    if lengths is None or not lengths.knows(query):
         return None
     lengths.take(newest_finished(history, MOST_ENDED, before_s=query.submit_s))
     return runtime_json(lengths.predict([query])[0])

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-MOST_SHOWN = 20  # the worst first, in the text for people; all of them are in the JSON
+MOST_SHOWN = 20  # the worst first, in the text for people; the JSON has more (whole_array.py)
 _NAMES = ("job_id", "array_job_id", "array_task_id", "restart", "state", "exit_code", "nodes")
 _USED = ("elapsed_s", "time", "cpu", "mem", "gpu", "wait", "samples_per_s")
 
@@ -27,18 +27,27 @@ def tasks_of(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
     return sorted(named, key=lambda task: (task["array_task_id"] or 0, task["job_id"]))
 
 
-def lines(tasks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """For people: how many ended how, then those that did not complete, then the others."""
+def lines(tasks: Sequence[Mapping[str, Any]], array: Mapping[str, int] | None) -> Iterator[str]:
+    """For people: how many ended how, then those that did not complete, then the others.
+
+    `array`: the states of all tasks, of which `tasks` may be a part; None: nobody counted them.
+    """
     from slurm_ext.questions.explain.named import name_of
 
-    states = Counter(task["state"] for task in tasks)
+    states = Counter(array or Counter(task["state"] for task in tasks))
     ends = ", ".join(f"{many} {state}" for state, many in states.most_common())
-    yield f"array:    {tasks[0]['array_job_id']}, {len(tasks)} tasks recorded: {ends}"
-    for task in sorted(tasks, key=lambda task: task["state"] == "COMPLETED")[:MOST_SHOWN]:
-        yield _line(task)
-    if len(tasks) > MOST_SHOWN:
-        yield f"task:     and {len(tasks) - MOST_SHOWN} more (--json lists them)"
+    yield f"array:    {tasks[0]['array_job_id']}, {states.total()} tasks recorded: {ends}"
+    shown = sorted(tasks, key=lambda task: task["state"] == "COMPLETED")[:MOST_SHOWN]
+    yield from map(_line, shown)
+    if (more := states.total() - len(shown)) > 0:
+        listed = "them" if states.total() == len(tasks) else part_of(tasks)
+        yield f"task:     and {more} more (--json lists {listed})"
     yield f"          dlqueue explain {name_of(tasks[0])} says more of one"
+
+
+def part_of(tasks: Sequence[Mapping[str, Any]]) -> str:
+    """Words for the tasks of a large array that an answer has."""
+    return f"{len(tasks)} of all: those not completed first, then the newest"
 
 
 def _line(task: Mapping[str, Any]) -> str:

@@ -1,9 +1,11 @@
 """Proposals of the ledger find the jobs that they became, with a cluster made of records."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from slurm_ext.advisor.history_writer.slurm_record import put, record_of
 from slurm_ext.slurm import JobInfo
 from tests.advisor.history_writer.a_cluster import ENDED, JOB, NOW_S, World, node_says
 
@@ -47,12 +49,40 @@ def test_what_test_only_asked_leaves_no_orphan(world: World) -> None:
 
 
 def test_doubt_waits_for_the_jobs_own_record(world: World) -> None:
-    """Two proposals and one job: neither is tied, neither is dropped within a day."""
+    """Two proposals and one job: neither is tied, neither is dropped while Slurm lists the job."""
     world.propose("d1-a", "d1-b")
     world.look(JOB, later_s=30)
     assert world.state("d1-a") == world.state("d1-b") == ("proposed", None)
     world.look(JOB, later_s=2 * 86400)
-    assert world.state("d1-a") is None
+    assert world.state("d1-a") == world.state("d1-b") == ("proposed", None)
+    world.look(later_s=2 * 86400 + 30)
+    assert world.state("d1-a") is world.state("d1-b") is None
+
+
+def test_jobs_alike_that_run_for_days_keep_their_decisions(world: World) -> None:
+    """Two of a sweep were submitted at once: each record ties its own."""
+    jobs = [replace(JOB, job_id=number, nodes=f"n{number}") for number in (7, 8)]
+    world.propose("d1-a", "d1-b")
+    for days in range(3):
+        world.look(*jobs, later_s=30 + days * 86400)
+    ended = [replace(job, state="COMPLETED", end_time_s=int(NOW_S) + 172900) for job in jobs]
+    for job, token in zip(ended, ("d1-a", "d1-b"), strict=True):
+        record = record_of(job, job.nodes, "cluster", token)
+        record["outcome"]["source"] = "epilog"
+        put(world.spool, record["record_id"], json.dumps(record).encode())
+    world.look(*ended, later_s=172910)
+    assert (world.state("d1-a"), world.state("d1-b")) == (("claimed", 7), ("claimed", 8))
+
+
+def test_doubt_about_requeued_jobs_lasts_a_day(world: World) -> None:
+    """A job that Slurm requeues again and again holds no old proposals of its name for ever."""
+    world.propose("d1-a", "d1-b")
+    world.look(JOB, later_s=2)
+    again = replace(JOB, restarts=1, submit_time_s=int(NOW_S) + 8)
+    world.look(again, later_s=86000)
+    assert world.state("d1-a") == world.state("d1-b") == ("proposed", None)
+    world.look(again, later_s=86500)
+    assert world.state("d1-a") is world.state("d1-b") is None
 
 
 def test_a_job_that_is_tied_already_is_no_candidate(world: World) -> None:

@@ -173,6 +173,24 @@ def test_a_start_that_slurm_took_back_gets_a_record(world: World) -> None:
     assert [run["elapsed_s"] for run in found["runs"]] == [30, 200]
 
 
+def test_a_requeued_run_that_is_completing_ends_when_slurm_says_so(world: World) -> None:
+    """Until its processes have ended, Slurm lists its nodes with the next run's count and time."""
+    requeued_s = int(NOW_S) + 7201
+    ends = replace(JOB, state="COMPLETING", restarts=1, start_time_s=requeued_s + 4)
+    waits = replace(JOB, state="PENDING", nodes="", restarts=1, submit_time_s=requeued_s)
+    world.look(JOB, later_s=7190)
+    world.look(ends, later_s=7206)
+    world.look(replace(ends, start_time_s=requeued_s + 60), later_s=7261)
+    assert known_job(world.history, 7) is None
+    world.look(waits, later_s=7290)
+    world.look(replace(waits, restarts=2, submit_time_s=requeued_s + 200), later_s=7500)
+    world.look(replace(waits, restarts=2, submit_time_s=requeued_s + 200), later_s=7600)
+    found = known_job(world.history, 7)
+    assert found is not None
+    told = [(run["restart"], run["node"], run["state"], run["elapsed_s"]) for run in found["runs"]]
+    assert told == [(0, "n1", "REQUEUED", 7200)]
+
+
 def test_an_end_that_was_taken_in_is_no_requeue(world: World) -> None:
     """A job that completed and was started again by its user ended as it did."""
     world.look(ENDED, later_s=70)

@@ -1,6 +1,7 @@
 """The history and the ledger follow Slurm's own account of jobs."""
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,35 @@ def test_a_job_is_meant_by_its_owner_and_name() -> None:
         replace(job, job_id=11, submit_time_s=None),
     ]
     assert candidates(waiting, [job, *others]) == {"a": [7, 8], "b": [], "c": []}
+
+
+class CountedJob(JobInfo):
+    """A job that counts how often its submit time is looked at."""
+
+    looked = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        """The attribute itself."""
+        CountedJob.looked += name == "submit_time_s"
+        return super().__getattribute__(name)
+
+
+def test_a_long_sweep_is_compared_with_the_jobs_of_its_moments_alone() -> None:
+    """A proposal means the same jobs as one by one, and no job is looked at for each proposal."""
+    rng = random.Random(1)
+    moments = [1000 + rng.randrange(60) for _ in range(300)]
+    jobs = [
+        CountedJob(job_id=n, user_id=1000, user_name="ada", name="train.sh", submit_time_s=at_s)
+        for n, at_s in enumerate(moments)
+    ]
+    waiting = [untied(f"d1-{n}", 1000 + 60 * rng.random()) for n in range(300)]
+    CountedJob.looked = 0
+    found = candidates(waiting, jobs)
+    assert CountedJob.looked < 10 * len(jobs)
+    assert {token: sorted(ids) for token, ids in found.items()} == {
+        one.token: [n for n, at_s in enumerate(moments) if abs(at_s - one.decided_s) <= 1.5]
+        for one in waiting
+    }
 
 
 def test_only_what_can_mean_one_thing_is_certain() -> None:

@@ -258,6 +258,19 @@ def test_a_record_that_comes_after_the_import_takes_its_place(history: History) 
     assert ("n1", "cpu_user", "sacct/TotalCPU") in counted(history)
 
 
+def test_a_job_is_known_in_either_spelling_of_its_cluster(history: History) -> None:
+    """Slurm makes small letters of its cluster's name; the job is taken once, before or after."""
+    site = AccountingSource(cluster="Here", names=expand, zone=UTC)
+    slurms = {**JOB, "Cluster": "here"}
+    taken(history, slurms, site=site)
+    ids = {("Here", "sacct-here-101-1790849100-n1"), ("Here", "sacct-here-101-1790849100-n2")}
+    assert set(rows(history, "cluster, record_id")) == ids  # the names of earlier imports
+    history.conn.execute("UPDATE runs SET source = 'epilog', record_id = 'own-' || node")
+    tally = taken(history, slurms, {**slurms, "Cluster": "there"}, site=site)
+    assert (tally.jobs, tally.skipped) == (1, {importing.BY_DLQUEUE: 1})
+    assert {cluster for (cluster,) in rows(history, "cluster")} == {"Here", "there"}
+
+
 def test_what_retention_would_remove_is_not_taken(history: History) -> None:
     """It says so, instead of taking and forgetting it."""
     site = AccountingSource(cluster="here", names=expand, zone=UTC, oldest_s=1.9e9)

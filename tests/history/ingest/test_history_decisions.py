@@ -13,7 +13,7 @@ from slurm_ext.history.ingest.proposals import Proposal, line_of, proposal_of
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.names import KEY_COLUMNS, STORED_LEVELS
 from slurm_ext.history.store.store import History, open_history
-from slurm_ext.history.views.outcomes import outcomes_of
+from slurm_ext.history.views.outcomes import fair_outcomes
 from tests.history.conftest import Spool
 
 TOKEN = "d1-0123456789abcdef"
@@ -191,6 +191,24 @@ def test_a_journal_is_read_once_and_half_a_line_waits(database: Path, tmp_path: 
         assert not log.exists()
 
 
+def test_a_journal_that_somebody_emptied_is_read_from_its_start(
+    database: Path, tmp_path: Path
+) -> None:
+    """By hand or by a rotation of logs: no later decision is passed over, or deleted unread."""
+    log = tmp_path / "journal-1"
+    lines = [line_of(proposal(f"d1-{n:016x}")) for n in range(6)]
+    log.write_text("".join(lines[:3]))
+    with open_history(database) as history:
+        assert journal.record_journal(history, log, now_s=0.0).new == 3
+        log.write_text(lines[2] + lines[3])
+        assert journal.record_journal(history, log, now_s=0.0).new == 1
+        log.write_text("")
+        assert journal.record_journal(history, log, now_s=0.0).new == 0
+        log.write_text("".join(lines[3:]))
+        assert journal.record_journal(history, log, now_s=0.0).new == 2
+        assert journal.delete_if_recorded(history, log)
+
+
 @pytest.mark.parametrize(
     "bad",
     [
@@ -241,8 +259,8 @@ def test_outcomes_hold_belief_against_what_came(database: Path, spool: Spool) ->
             file = spool(f"{number}.json", record_id=f"r{number}", identity=ids, decision=token)
         ingest_folder(history, file.parent, now_s=2000.0)
         decisions.record_proposals(history, [proposal("d1-00000000000000ff")], "j", 99)
-        found = outcomes_of(history.conn, database, 10)
-        newest = outcomes_of(history.conn, database, 2)
+        found = fair_outcomes(history.conn, database, 10)
+        newest = fair_outcomes(history.conn, database, 2)
     assert [(r.acted, r.predicted, r.low, r.high) for r in found] == [
         (False, 50.0, 40.0, 60.0),
         (False, 50.0, 40.0, 60.0),

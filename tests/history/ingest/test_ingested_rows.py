@@ -44,6 +44,15 @@ def test_the_final_state_is_that_of_the_runs_own_start(history: History) -> None
     assert rows_of_7 == [(1,)]
 
 
+def test_an_imported_end_stays(history: History) -> None:
+    """It is Slurm's word already, and may be that of another cluster's job of the same number."""
+    add_run(history.conn, 1, job_id=7, source="node")
+    add_run(history.conn, 2, job_id=7, source="sacct", cluster="gpu", state="FAILED")
+    assert apply_final_state(history, 7, 0, slurm="TIMEOUT") == 1
+    states = [state for (state,) in history.conn.execute("SELECT state FROM runs ORDER BY id")]
+    assert states == ["TIMEOUT", "FAILED"]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "state", "result"),
     [

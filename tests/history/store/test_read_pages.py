@@ -9,7 +9,7 @@ import pytest
 from slurm_ext.history.store import pages
 from slurm_ext.history.store.log_fold import fold_log
 from slurm_ext.history.store.store import History, open_history
-from slurm_ext.history.views import columns
+from slurm_ext.history.views import columns, finished_jobs
 from slurm_ext.history.views.columns import loader_rows, training_rows
 from slurm_ext.history.views.finished_jobs import newest_finished
 from slurm_ext.history.views.shared_runs import alone_rows, together_rows
@@ -48,6 +48,7 @@ def short(patch: pytest.MonkeyPatch, runs: int) -> None:
     """Pages of so many."""
     patch.setattr(pages, "RUNS", runs)
     patch.setattr(columns, "_ARRAY_ROWS", runs)
+    patch.setattr(finished_jobs, "_ROWS", runs)
 
 
 @pytest.mark.parametrize("name", READS)

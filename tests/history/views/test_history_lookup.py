@@ -61,16 +61,6 @@ def test_the_newest_runs_of_a_key_are_one_index_range(
     assert not any("SORT" in step or "TEMP" in step for step in steps)
 
 
-def test_outcomes_walk_the_ledger_from_its_end(reader: sqlite3.Connection) -> None:
-    """Each step is a search by index, and nothing is sorted."""
-    steps = plan(reader, outcomes.OUTCOMES, (100,))
-    searches = [step for step in steps if not step.startswith("CORRELATED")]
-    assert len(searches) == 4
-    assert all(
-        step.startswith("SEARCH") and ("INDEX" in step or "KEY" in step) for step in searches
-    )
-
-
 def test_outcomes_of_a_user_are_a_range_too(reader: sqlite3.Connection) -> None:
     """However many others have, and however many of his jobs still wait."""
     (walk,) = plan(reader, outcomes._WALKED, ("ada",))

@@ -48,7 +48,6 @@ QUESTIONS: dict[str, Callable[[History], object]] = {
     "counters": lambda h: list(shared_runs.counters_of(h, [1])),
     "token": lambda h: job_decisions.token_of(h.conn, h.path, LISTED, "t"),
     "listed": lambda h: job_decisions.decision_of(h, LISTED),
-    "outcomes": lambda h: outcomes.outcomes_of(h.conn, h.path, 1),
     "fair outcomes": lambda h: outcomes.fair_outcomes(h.conn, h.path, 1),
     "users": lambda h: outcomes.users_since(h.conn, h.path, 1),
     "of a user": lambda h: outcomes.outcomes_of_user(h.conn, h.path, "ada"),

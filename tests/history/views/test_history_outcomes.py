@@ -11,7 +11,7 @@ from slurm_ext.core.records import Level
 from slurm_ext.core.stats import FEWEST
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views import columns, gain, outcomes, self_metrics
-from slurm_ext.history.views.outcomes import Residual, outcomes_of, predicted_of
+from slurm_ext.history.views.outcomes import Residual, fair_outcomes, predicted_of
 from slurm_ext.history.views.self_metrics import accuracy_of, read_self_metrics
 from tests.history.conftest import add_decision, add_run, insert
 
@@ -21,7 +21,15 @@ def an_outcome(history: History, number: int, achieved: float, **columns: Any) -
     conn, token = history.conn, f"d{number}"
     rates = {"before_samples_per_s": 100.0, "before_low": 90.0, "before_high": 120.0}
     after = {"after_samples_per_s": 200.0, "after_low": 180.0, "after_high": 240.0}
-    row = {"action": "change", "level": "same script", "runs": 3, "factor": 1.5, **rates, **after}
+    row = {
+        "user": "ada",
+        "action": "change",
+        "level": "same script",
+        "runs": 3,
+        "factor": 1.5,
+        **rates,
+        **after,
+    }
     add_decision(conn, token, **{**row, "job_id": number, **columns})
     add_run(conn, number, decision=token)
     insert(conn, "loader_runs", run=number, samples_per_s=achieved)
@@ -43,7 +51,7 @@ def test_an_outcome_is_of_the_shape_that_ran(
     an_outcome(history, 1, 150.0, **columns)
     figures = (200.0, 180.0, 240.0) if acted else (100.0, 90.0, 120.0)
     predicted, low, high = figures
-    assert outcomes_of(history.conn, history.path, 9) == [
+    assert fair_outcomes(history.conn, history.path, 9) == [
         Residual(
             predicted=predicted,
             low=low,
@@ -52,6 +60,7 @@ def test_an_outcome_is_of_the_shape_that_ran(
             level=Level.SCRIPT,
             runs=3,
             factor=1.5,
+            user="ada",
             acted=acted,
             as_written_low=90.0,
             decision=1,
@@ -81,7 +90,7 @@ def test_an_outcome_is_judged_by_what_was_told_of_the_world_that_it_met(
     """Where its record does not know, by the nearer rate; the factor is of that world, too."""
     an_outcome(history, 1, achieved, crowded=0, holdout=holdout, **TWO)
     history.conn.execute("UPDATE loader_runs SET crowded = ?", (met,))
-    (found,) = outcomes_of(history.conn, history.path, 9)
+    (found,) = fair_outcomes(history.conn, history.path, 9)
     own = (100.0, 90.0, 120.0) if holdout else (200.0, 180.0, 240.0)
     crowded = (40.0, 30.0, 55.0) if holdout else (50.0, 45.0, 60.0)
     assert (found.predicted, found.low, found.high) == (crowded if beside else own)
@@ -98,7 +107,7 @@ def test_what_is_expected_beside_others_has_cores_of_its_own_as_its_other_world(
     for number, met in enumerate((1, 0), 1):
         an_outcome(history, number, 50.0, crowded=1, action="leave", **TWO)
         history.conn.execute("UPDATE loader_runs SET crowded = ? WHERE run = ?", (met, number))
-    alone, beside = outcomes_of(history.conn, history.path, 9)
+    alone, beside = fair_outcomes(history.conn, history.path, 9)
     assert (beside.predicted, beside.crowded, beside.factor) == (100.0, True, 3.0)
     assert (alone.predicted, alone.crowded, alone.factor) == (40.0, False, 1.5)
 
@@ -107,9 +116,9 @@ def test_what_was_achieved_is_one_process_of_the_whole_run(history: History) -> 
     """As predictions are: of the whole job's rate, over all its run, where that is known."""
     an_outcome(history, 1, 150.0)
     history.conn.execute("UPDATE loader_runs SET whole_samples_per_s = 260.0, ranks = 2")
-    assert [one.achieved for one in outcomes_of(history.conn, history.path, 9)] == [130.0]
+    assert [one.achieved for one in fair_outcomes(history.conn, history.path, 9)] == [130.0]
     history.conn.execute("UPDATE loader_runs SET ranks = NULL")
-    assert [one.achieved for one in outcomes_of(history.conn, history.path, 9)] == [150.0]
+    assert [one.achieved for one in fair_outcomes(history.conn, history.path, 9)] == [150.0]
 
 
 def test_outcomes_are_the_newest_claimed_ones(history: History) -> None:
@@ -124,9 +133,7 @@ def test_outcomes_are_the_newest_claimed_ones(history: History) -> None:
     history.conn.execute(
         "UPDATE decisions SET holdout = 1, before_samples_per_s = NULL WHERE id = 6"
     )
-    assert [one.achieved for one in outcomes_of(history.conn, history.path, 9)] == [4.0, 1.0]
-    assert [one.achieved for one in outcomes_of(history.conn, history.path, 2)] == [4.0]
-    assert outcomes_of(history.conn, history.path, 0) == []
+    assert [one.achieved for one in fair_outcomes(history.conn, history.path, 9)] == [4.0, 1.0]
 
 
 def test_outcomes_of_a_user_are_the_same_in_pages(
@@ -240,6 +247,23 @@ def test_what_dlqueue_knows_of_itself(history: History) -> None:
     assert (found.gain.changed.n, found.gain.control.n) == (1, 1)
     assert (found.set_aside, found.journals) == (3, {"j": 5, "k": 6})
     assert (self_metrics.NEWEST_BELIEFS, gain.NEWEST) == (200, 5000)
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "coverage"), [(50.0, 200.0, 2 / 3), (200.0, 50.0, 1 / 3)]
+)
+def test_one_users_sweep_is_a_third_of_how_well_dlqueue_knows(
+    history: History, monkeypatch: pytest.MonkeyPatch, own: float, others: float, coverage: float
+) -> None:
+    """It neither spoils the coverage that all others have nor hides that theirs is bad."""
+    monkeypatch.setattr(self_metrics, "NEWEST_BELIEFS", 30)
+    for number in range(60):
+        user = f"u{number % 3}" if number < 30 else "eve"
+        an_outcome(history, number + 1, others if number < 30 else own, user=user)
+    found = read_self_metrics(history.conn, history.path)
+    assert found.beliefs is not None
+    assert found.beliefs.outcomes == 30
+    assert found.beliefs.coverage == pytest.approx(coverage)
 
 
 @pytest.mark.parametrize(

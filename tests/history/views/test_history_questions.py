@@ -118,6 +118,25 @@ def test_everything_of_a_job(history: History) -> None:
     assert (second["timeline"], second["probe"]) == (None, None)
 
 
+def test_one_number_of_two_clusters_is_two_jobs(history: History) -> None:
+    """This cluster's job is the one meant; of other clusters' jobs, the one that ended last."""
+    for number, (cluster, job_id, source, end_s) in enumerate(
+        (
+            ("cpu", 7, "epilog", 20.0),
+            ("gpu", 7, "sacct", 30.0),
+            ("tpu", 8, "sacct", 40.0),
+            ("gpu", 8, "sacct", 50.0),
+        ),
+        1,
+    ):
+        told = {"cluster": cluster, "source": source, "end_s": end_s, "array_job_id": job_id + 90}
+        add_run(history.conn, number, job_id=job_id, array_task_id=1, **told)
+    for asked, task, run in ((7, None, 1), (8, None, 4), (97, None, 1), (97, 1, 1), (98, 1, 4)):
+        found = queries.job(history, asked, task)
+        assert found is not None
+        assert [one["id"] for one in found["runs"]] == [run]
+
+
 def test_an_array_is_asked_by_its_first_id(history: History) -> None:
     """Its tasks are its runs; a task has the array's decision; one without a run is found too."""
     conn = history.conn
@@ -132,10 +151,14 @@ def test_an_array_is_asked_by_its_first_id(history: History) -> None:
 
 
 def test_a_run_is_recorded_by_job_and_try(history: History) -> None:
-    """Both must be its own; a node that does not know whose job it was tells nothing."""
+    """Both must be its own; a node that does not know whose job it was tells nothing.
+
+    Nor does an imported run: it may be of another cluster's job.
+    """
     add_run(history.conn, 1, job_id=7, restart=2, node="n1", uid=1)
-    add_run(history.conn, 2, job_id=7, restart=2, node="n2", source="sacct")
+    add_run(history.conn, 2, job_id=7, restart=2, node="n2", source="reconcile")
     add_run(history.conn, 3, job_id=7, restart=2, node="n3", source="node")
+    add_run(history.conn, 4, job_id=7, restart=2, node="n4", uid=1, source="sacct")
     assert queries.recorded_nodes(history, 7, 2) == {"n1", "n2"}
     assert queries.recorded_nodes(history, 7, 1) == set()
     assert queries.recorded_nodes(history, 2, 7) == set()
@@ -229,6 +252,21 @@ def test_finished_jobs_in_the_order_of_their_ends(history: History) -> None:
     assert ids(newest_finished(history, 4)) == [2, 4, 3, 1]
     assert ids(newest_finished(history, 0)) == []
     assert ids(finished_since(history, 1)) == [2, 3, 4]
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_one_users_many_jobs_hide_nobodys_finished_ones(
+    history: History, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    """One user has a third of the newest jobs and what others leave, also who has no name."""
+    monkeypatch.setattr(finished_jobs, "_ROWS", chunk)
+    few = {1: "ada", 2: "bob", 3: None, 4: "bob", 5: "ada"}
+    for number in range(1, 40):
+        add_run(history.conn, number, user=few.get(number, "eve"))
+    assert ids(newest_finished(history, 6)) == [2, 3, 4, 5, 38, 39]
+    assert ids(newest_finished(history, 12)) == [*few, *range(33, 40)]
+    assert ids(newest_finished(history, 12, before_s=20.0)) == [*few, *range(14, 21)]
+    assert ids(newest_finished(history, 99)) == list(range(1, 40))
 
 
 def test_recent_runs_have_what_people_look_up(history: History) -> None:

@@ -45,6 +45,17 @@ def test_runs_come_in_the_order_of_their_ends(history: History) -> None:
     assert first.training == third.training != second.training
 
 
+def test_steps_on_cpus_are_compared_on_as_many_cores(history: History) -> None:
+    """A CPU of another generation is no peer; beside a GPU, the node's cores do not matter."""
+    on_cpu = {"gpus": 0, "on_cpu": 1, "gpu_model": None}
+    for number, node_cores in enumerate((64, 64, 40)):
+        add(history, 10 + number, at_s=number, node_cores=node_cores, **on_cpu)
+        add(history, 20 + number, at_s=10 + number, node_cores=node_cores, on_cpu=0)
+    rows = [row.training for row in speed_rows(history)]
+    assert rows[0] == rows[1] != rows[2]
+    assert len({*rows[3:]}) == 1
+
+
 @pytest.mark.parametrize(
     "changes",
     [

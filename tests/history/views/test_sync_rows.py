@@ -40,6 +40,14 @@ def test_a_run_comes_back_as_it_went_in(history: History) -> None:
     assert [row.id for row in sync_rows(history, 0, 1)] == [newest.id]
 
 
+def test_a_run_has_its_loaders_batch_and_data(history: History) -> None:
+    """What its batches take is comparable only with batches of as much work."""
+    add(history, 1)
+    history.conn.execute("UPDATE loader_runs SET batch_size = 64, data_key = 9")
+    (row,) = sync_rows(history, 0, 10)
+    assert row.run == replace(SYNCHRONISED, batch_size=64.0, data_key=9)
+
+
 def test_runs_of_no_known_script_are_nobodys(history: History) -> None:
     """Their submission was not seen."""
     add(history, 1, script=None)
