@@ -218,6 +218,8 @@ class SyncRun:
     left_alone: str | None  # why no submission's are set
     user_caps: bool  # the program sets its own
     comm_hook: str | None  # the program's own
+    batch_size: float
+    data_key: int | None  # that of its LoaderRun
     step_s: float  # of one batch, steady
     waiting: float  # share of the step that waited for data
     syncs: float  # synchronised passes for each batch

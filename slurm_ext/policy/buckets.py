@@ -3,7 +3,8 @@
 The first run has torch's own buckets and tells when gradients are ready. Where the model of
 all-reduces (model/communication) predicts enough, later runs try the best sizes; they stay only
 while runs with them beat runs without by more than KEEP: first runs, and those that the control
-group leaves as written. Runs of another model, number of ranks, nodes or GPU are not compared.
+group leaves as written. Runs of another model, number of ranks, nodes or GPU are not compared, nor
+those whose batches take other times: of another size, of other data, or added up to more of a step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -111,7 +112,8 @@ def _evidence(runs: Sequence[SyncRun]) -> _Evidence:
 
 
 def _kind(run: SyncRun) -> tuple[object, ...]:
-    return run.signature, run.ranks, run.nodes, run.accelerator, run.backend
+    work = round(run.batch_size), run.data_key, round(run.syncs), round(1 / run.syncs)
+    return run.signature, run.ranks, run.nodes, run.accelerator, run.backend, *work
 
 
 def _why_not(evidence: _Evidence) -> str:

@@ -114,6 +114,26 @@ def test_other_models_ranks_and_gpus_are_not_compared(changes: dict[str, Any]) -
     assert found.ranks == run(**changes).ranks
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"batch_size": 16.0}, {"data_key": 8}, {"syncs": 0.5}],
+    ids=lambda one: next(iter(one)),
+)
+def test_batches_of_other_work_gain_nothing(changes: dict[str, Any]) -> None:
+    """A smaller batch, shorter samples or gradients that are added up make a batch faster alone."""
+    assert not plan(replace(tried(0.5), **changes), FIRST, FIRST).measured
+    assert plan(
+        replace(tried(0.5), syncs=0.99), FIRST, FIRST
+    ).measured  # one left out by its scaler
+
+
+def test_sizes_that_gain_are_kept_though_its_batches_grew() -> None:
+    """Runs with larger batches are held to one of their own with torch's buckets, which is next."""
+    larger = [replace(tried(1.7, caps), batch_size=64.0) for caps in ("8192", "4096")]
+    assert plan(*larger, FIRST, FIRST).reason == ("no run of it with torch's own buckets is known")
+    assert plan(run(batch_size=64.0, step_s=2.0), *larger, FIRST).measured
+
+
 def test_nothing_is_known_without_a_run_with_torchs_own_buckets() -> None:
     """None of the control group is left, or they had sizes of the program's own."""
     own = run(user_caps=True)

@@ -18,8 +18,11 @@ from tests.history.conftest import add_run, insert
 HOUR = 3600.0
 
 
-def fill(folder: Path, *, slow: str | None, runs: int = 400) -> None:
-    """Runs of four users on five nodes up to now; those of one node are a fifth slower."""
+def fill(folder: Path, *, slow: str | None, runs: int = 400, **of_slow: int) -> None:
+    """Runs of four users on five nodes up to now; those of one node are a fifth slower.
+
+    `of_slow`: other facts of runs on that node, where all are on CPUs with 64 cores.
+    """
     dice, now_s = np.random.default_rng(3), time.time()
     with open_history(folder / "history.db") as history, history.transaction():
         for number in range(1, runs + 1):
@@ -28,6 +31,8 @@ def fill(folder: Path, *, slow: str | None, runs: int = 400) -> None:
             end_s = now_s - (runs - number) * HOUR
             add_run(history.conn, number, node=node, user=f"u{user}", end_s=end_s)
             loader = {"accel_samples_per_s": rate, "key_script_args": user, "nodes": 1, "gpus": 1}
+            loader |= {"on_cpu": 1, "node_cores": 64} if of_slow else {}
+            loader |= of_slow if node == slow else {}
             insert(history.conn, "loader_runs", run=number, batch_size=32.0, **loader)
 
 
@@ -52,6 +57,17 @@ def test_doctor_is_content_with_healthy_nodes(tmp_path: Path) -> None:
     assert asked(tmp_path) == []
     fill(tmp_path, slow=None)
     assert asked(tmp_path) == [("ok", "none of 5 compared", "")]
+
+
+def test_a_node_with_another_cpu_is_not_blamed(tmp_path: Path) -> None:
+    """A node of the generation before is as slow as it should be; one of as many cores is not."""
+    fill(tmp_path, slow="n2", node_cores=40)
+    assert [status for status, _, _ in asked(tmp_path)] == ["ok"]
+    (tmp_path / "history.db").unlink()
+    fill(tmp_path, slow="n2", node_cores=64)
+    ((status, seen, advice),) = asked(tmp_path)
+    assert (status, seen[:3]) == ("warn", "n2:")
+    assert advice.endswith("unless its CPU is just older")
 
 
 @pytest.mark.parametrize("runs", [0, 2])

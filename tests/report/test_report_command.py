@@ -94,6 +94,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_json_is_not_written_under_another_formats_name(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A browser would show it as text, and a script that waits for it reads nothing."""
+    page = folder / "r.html"
+    words = ["report", "--config", str(folder / "dlqueue.toml"), "--json", "--output"]
+    assert main([*words, str(page)]) == 2
+    assert f"--json would write JSON into {page}" in capsys.readouterr().err
+    assert not page.exists()
+    assert main([*words, str(folder / "r.json")]) == 0
+    assert json.loads((folder / "r.json").read_text())["v"]
+
+
 def test_what_was_made_up_is_found_again(
     whole_history: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

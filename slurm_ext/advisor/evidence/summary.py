@@ -129,8 +129,11 @@ def _none(evidence: Evidence, why: str) -> EvidenceSummary:
 
 
 def _widened(estimated: "Estimate", accel_sd: float) -> "Estimate":
-    accel = estimated.accel
-    return replace(estimated, accel=replace(accel, log_sd=hypot(accel.log_sd, accel_sd)))
+    if not accel_sd:
+        return estimated
+    accel = replace(estimated.accel, log_sd=hypot(estimated.accel.log_sd, accel_sd))
+    # Its runs had other GPUs: a rate that they measured is none of these.
+    return replace(estimated, accel=accel, measured=())
 
 
 def _nearest(evidence: Evidence) -> Sequence[LoaderRun]:

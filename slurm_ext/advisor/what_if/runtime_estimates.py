@@ -56,9 +56,12 @@ class RuntimeEstimator:
     def of(
         self, job: Submission, now_s: float, partition: str | None = None
     ) -> "RuntimePrediction | None":
-        """Of a job submitted now; None without a model. `partition`: where it names none."""
+        """Of a job submitted now; None without a model for it. `partition`: where it names none."""
         lengths = self._lengths  # the refresher may replace it meanwhile
-        return None if lengths is None else lengths.predict([wanted_of(job, now_s, partition)])[0]
+        if lengths is None:
+            return None
+        query = wanted_of(job, now_s, partition)
+        return lengths.predict([query])[0] if lengths.knows(query) else None
 
 
 def _take(lengths: "DurationPredictor", path: Path, most: int) -> None:

@@ -50,6 +50,8 @@ def sync_run(record: _Json) -> SyncRun | None:
         left_alone=_text(buckets.get("left_alone")),
         user_caps=bool(buckets.get("user_caps")),
         comm_hook=_text(communication.get("comm_hook")),
+        batch_size=run.batch_size,
+        data_key=run.data_key,
         step_s=run.batch_size / run.samples_per_s,
         waiting=parts.data_s / parts.step_s if parts.step_s > 0 else 0.0,
         syncs=syncs,

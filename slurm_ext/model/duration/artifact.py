@@ -14,6 +14,7 @@ from slurm_ext.model.duration.state import FeaturePlan
 from slurm_ext.model.forest_arrays import forest_from_arrays, forests_to_arrays
 
 FOLDER = "duration"  # of the state folder's models
+TYPED = "typed"  # in `about`: it has learned from jobs without what Slurm fills in
 ABOUT, ARRAYS = "duration.json", "duration.npz"
 SPEC = artifact_store.ArtifactSpec(
     about=ABOUT, arrays=ARRAYS, terms={"what": list(STATISTICS)}, signed=False

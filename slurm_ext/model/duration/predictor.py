@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from slurm_ext.model.artifact_store import current
-from slurm_ext.model.duration.artifact import FOLDER, DurationArtifact, load
+from slurm_ext.model.duration.artifact import FOLDER, TYPED, DurationArtifact, load
 from slurm_ext.model.duration.key_statistics import STATISTICS
 from slurm_ext.model.duration.model import MOST_LOG
 from slurm_ext.model.duration.query import DurationQuery, query_of_run, runtime_s
@@ -73,11 +73,19 @@ class DurationPredictor:
         self._bounds = UserBounds(artifact.bounds.copy())
         window = artifact.about.get("window_s")
         self._learned_until_s = window[1] if window else inf
+        self._typed = bool(artifact.about.get(TYPED))
 
     @property
     def last_id(self) -> int:
         """Newest run of history that was added; 0: none yet."""
         return self.past.last_id
+
+    def knows(self, job: DurationQuery) -> bool:
+        """False of a job without a number that all jobs had which the model has learned from.
+
+        Models of earlier releases are such: their trees take a missing number for 0.
+        """
+        return self._typed or job.complete
 
     def take(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add ended jobs, rows of `history.views.finished_jobs`; impossible rows are skipped."""

@@ -11,6 +11,7 @@ from typing import Any
 from slurm_ext.model.duration.state import FeaturePlan, JobFeatures
 
 NUMBERS = ("cpus", "num_nodes", "gpus", "mem_bytes", "time_limit_s")
+FILLED_IN = ("account", "mem_bytes", "time_limit_s")  # by Slurm, where a submission names none
 OF_NODE = ("cpus", "mem_bytes")  # in a record; of a submission they are the whole job's
 SITE = FeaturePlan(
     levels=(
@@ -42,6 +43,11 @@ class DurationQuery:
     mem_bytes: float | None = None
     time_limit_s: float | None = None
 
+    @property
+    def complete(self) -> bool:
+        """True if it has the numbers that Slurm fills in where a submission names none."""
+        return bool(self.mem_bytes and self.time_limit_s)
+
     def submission(self) -> JobFeatures:
         """Return its names and numbers."""
         names = {name: getattr(self, name) or "" for name in TEXTS}
@@ -52,6 +58,16 @@ class DurationQuery:
 
 TEXTS = ("user", "job_name", "account", "partition")
 COUNTED = ("gpus", "time_limit_s")  # numbers that are keys too: like requests run alike
+
+
+def as_typed(asked: JobFeatures) -> JobFeatures:
+    """The job of a record as a submission that names nothing of what Slurm fills in."""
+    names = {name: "" if name in FILLED_IN else text for name, text in asked.names.items()}
+    numbers = {
+        name: None if name.removeprefix("log_") in FILLED_IN else number
+        for name, number in asked.numbers.items()
+    }
+    return JobFeatures(asked.submit_s, names, numbers)
 
 
 def query_of_run(run: Mapping[str, Any]) -> DurationQuery | None:

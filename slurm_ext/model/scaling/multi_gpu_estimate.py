@@ -14,7 +14,7 @@ from slurm_ext.core.records import Interval, LoaderRun
 from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.scaling.model import Shares, TrainingConfig
 from slurm_ext.model.throughput.estimate import Estimate
-from slurm_ext.model.throughput.evidence_checks import inconsistency
+from slurm_ext.model.throughput.evidence_checks import usable_runs
 from slurm_ext.model.throughput.inversion import LogNormal, invert
 
 if TYPE_CHECKING:
@@ -87,12 +87,12 @@ def gpus_and_nodes(run: LoaderRun) -> tuple[int, int] | None:
 def measurement_of(run: LoaderRun) -> "ScalingMeasurement | None":
     """Config of a run and the rate of all its accelerators.
 
-    None without GPUs or their nodes, and of a run that contradicts itself.
+    None without GPUs or their nodes, and of a run that no curve can be estimated from.
     """
     from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig  # numpy
 
     place = gpus_and_nodes(run)
-    if place is None or not place[0] or inconsistency(run) is not None:
+    if place is None or not place[0] or not usable_runs([run]):
         return None
     return ScalingMeasurement(
         config=TrainingConfig(gpus=place[0], nodes=place[1], local_batch=run.batch_size),

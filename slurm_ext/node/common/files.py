@@ -92,8 +92,8 @@ def _write_all(fd: int, data: bytes, *, durable: bool) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """Wait until the folder's entries are on the disk."""
-    fd = os.open(path, FOLDER)
+    """Wait until the folder's entries are on the disk; a site may have laid a link to it."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         os.fsync(fd)
     finally:

@@ -27,7 +27,10 @@ def remove_tree(name: str, parent: str, deadline: float) -> bool:
     """
     if has_user_mounts(f"{parent}/{name}"):
         return False
-    above = os.open(parent, FOLDER)
+    try:
+        above = os.open(parent, FOLDER)
+    except OSError:
+        return False
     try:
         folder = os.open(name, FOLDER, dir_fd=above)
         try:

@@ -39,7 +39,11 @@ class Spool:
 
     def prepare(self) -> None:
         """Create the folders: users may pass through to their own run folder, and see no other."""
-        os.makedirs(self.root, mode=0o711, exist_ok=True)
+        before = os.umask(0o022)  # slurmd's may be narrower
+        try:
+            os.makedirs(self.root, mode=0o711, exist_ok=True)
+        finally:
+            os.umask(before)
         for path, mode in ((self.run, 0o711), (self.state, 0o700), (self.out, 0o700)):
             if not os.path.isdir(path):
                 _make(path, mode)

@@ -35,7 +35,7 @@ def section(context: ReportContext) -> Section:
 
 
 def by_node(rows: Sequence[SpeedRow]) -> UnitSpeeds:
-    """Speed of nodes; GPUs of other models are no peers."""
+    """Speed of nodes; GPUs of other models are no peers, nor CPUs of other numbers of cores."""
     return _speeds(rows, lambda row: row.node)
 
 
@@ -47,7 +47,10 @@ def by_gpu(rows: Sequence[SpeedRow]) -> UnitSpeeds:
 def excluding(slow: Sequence[UnitSpeed]) -> str:
     """Advice on slow nodes; empty where there is none."""
     names = ",".join(sorted({change.unit.partition(" ")[0] for change in slow}))
-    return f"keep jobs off by --exclude={names} until it is repaired" if names else ""
+    if not names:
+        return ""
+    # Two kinds of CPU with as many cores are peers: only the site knows them apart.
+    return f"keep jobs off by --exclude={names} until it is repaired, unless its CPU is just older"
 
 
 def _speeds(rows: Sequence[SpeedRow], unit: Callable[[SpeedRow], str]) -> UnitSpeeds:

@@ -4,7 +4,8 @@ It is fitted to jobs that had ended when the later ones were submitted. The base
 of history (names backing off, QSSF's estimator) and the median of all. The serving model is
 compared only on jobs submitted after all that it has learned from. A promoted model is then fitted
 to all jobs; its bounds are those that the later jobs needed. In all of this no user has more than a
-share (fair_weights).
+share (fair_weights), and a share of the jobs has only what submissions tell: trees that have seen
+no job without a time limit take it for 0.
 """
 
 import heapq
@@ -20,7 +21,7 @@ from slurm_ext.core.errors import ModelError
 from slurm_ext.core.stats import fair_weights
 from slurm_ext.model.arrays import Array, weighted_quantile
 from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
-from slurm_ext.model.duration.artifact import FOLDER, DurationArtifact, load, serialize
+from slurm_ext.model.duration.artifact import FOLDER, TYPED, DurationArtifact, load, serialize
 from slurm_ext.model.duration.model import DurationModel, DurationQuantiles
 from slurm_ext.model.duration.query import SITE, query_of_run, runtime_s
 from slurm_ext.model.duration.state import JobFeatures
@@ -87,7 +88,7 @@ def challenge(jobs: Sequence[FinishedJob], models: Path) -> TrainingVerdict:
         }
 
     def export(model: DurationArtifact, scores: Scores) -> Export:
-        about = {"window_s": table.window_s, "runs": len(jobs), "scores": scores}
+        about = {"window_s": table.window_s, "runs": len(jobs), "scores": scores, TYPED: True}
         bounds = _bounds(model.durations.predict(rows), log_s, owners)
         whole = DurationArtifact(_fit(table, np.ones(len(jobs), bool)), bounds, about)
         return Export(serialize(whole), lambda folder: difference(whole, load(folder), rows))
@@ -110,7 +111,7 @@ def _table(jobs: Sequence[FinishedJob]) -> JobTable:
     submit_s = np.array([job.asked.submit_s for job in jobs])
     end_s = np.array([np.inf if job.end_s is None else job.end_s for job in jobs])
     durations = np.array([job.duration_s for job in jobs], dtype=float)
-    rows = features(SITE, jobs, ended_only=True)
+    rows = features(SITE, jobs, ended_only=True, typed=True)
     owners = np.array([job.asked.names.get("user", "") for job in jobs])
     return JobTable(rows, submit_s, end_s, np.log(np.maximum(durations, 1.0)), owners)
 
@@ -118,7 +119,8 @@ def _table(jobs: Sequence[FinishedJob]) -> JobTable:
 def _rows(model: DurationArtifact, jobs: Sequence[FinishedJob], table: JobTable) -> Array:
     """The jobs' features by the model's own plan."""
     plan = model.durations.plan
-    return table.rows if plan == SITE else features(plan, jobs, ended_only=True)
+    same = plan == SITE
+    return table.rows if same else features(plan, jobs, ended_only=True, typed=True)
 
 
 def _cut(submit_s: Array, since_s: float | None) -> float:
@@ -218,10 +220,12 @@ def _inside(
 
 
 def _load_with_window(folder: Path) -> DurationArtifact:
-    """Load a model that says what it learned from. Raises ModelError."""
+    """Load a model that says what it learned from, submissions among it. Raises ModelError."""
     artifact = load(folder)
     if not _has_window(artifact.about):
         raise ModelError(f"{folder}: has no window_s")
+    if not artifact.about.get(TYPED):
+        raise ModelError(f"{folder}: is of an earlier release")
     return artifact
 
 

@@ -18,6 +18,7 @@ from slurm_ext.core.stats import fair_weights
 from slurm_ext.model.arrays import Array
 from slurm_ext.model.boosted_trees import Forest
 from slurm_ext.model.duration.model import MISSED, DurationModel, relative
+from slurm_ext.model.duration.query import as_typed
 from slurm_ext.model.duration.state import DurationState, FeaturePlan, JobFeatures
 from slurm_ext.training.forests import fit_forest
 
@@ -29,6 +30,7 @@ TREES: dict[str, Any] = {
     "max_bin": 63,
 }
 ROUNDS = 200
+TYPED_SHARE = 1 / 3  # of the jobs, as submissions: they name no memory and no time limit
 LEAF = 200  # jobs; a twentieth of all where that is fewer
 
 
@@ -41,11 +43,15 @@ class FinishedJob:
     duration_s: float | None
 
 
-def features(plan: FeaturePlan, jobs: Sequence[FinishedJob], *, ended_only: bool = False) -> Array:
+def features(
+    plan: FeaturePlan, jobs: Sequence[FinishedJob], *, ended_only: bool = False, typed: bool = False
+) -> Array:
     """Rows of every job at its submission, by what had ended then; jobs sorted by submission.
 
     `ended_only`: and nothing is known of those that run still, as where history alone tells.
+    `typed`: a share of the jobs is asked for as submissions come, without what Slurm filled in.
     """
+    short = np.random.default_rng(0).random(len(jobs)) < (TYPED_SHARE if typed else 0)
     state = DurationState(plan)
     rows = np.full((len(jobs), len(plan.features)), np.nan)
     running: list[tuple[float, int]] = []
@@ -56,7 +62,7 @@ def features(plan: FeaturePlan, jobs: Sequence[FinishedJob], *, ended_only: bool
                 state.lived(jobs[gone].asked, end_s, jobs[gone].duration_s)
             else:
                 state.ended(gone, end_s, jobs[gone].duration_s)
-        rows[at] = state.row(job.asked)
+        rows[at] = state.row(as_typed(job.asked) if short[at] else job.asked)
         if not ended_only:
             state.submitted(at, job.asked)
         if job.end_s is not None:

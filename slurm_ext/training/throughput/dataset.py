@@ -7,7 +7,7 @@ from typing import Any
 
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.history.store.names import KEY_OF_LEVEL
-from slurm_ext.model.throughput.evidence_checks import inconsistency
+from slurm_ext.model.throughput.evidence_checks import usable_runs
 from slurm_ext.model.throughput.features import PriorInput
 from slurm_ext.model.throughput.inversion import invert
 
@@ -40,12 +40,12 @@ def examples(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[Exam
 
     The rows come newest first; those behind the first NEWEST examples are not read. Rows without a
     measured rate or cost (imported ones may have none) are left out, as are those that contradict
-    themselves.
+    themselves, and those whose loader does not tell how fast they train.
     """
     named = (dict(zip(columns, row, strict=True)) for row in rows)
     measured = (row for row in named if all((row[name] or 0) > 0 for name in _POSITIVE))
     runs = ((row, LoaderRun(**{name: row[name] for name in _LOADER})) for row in measured)
-    sound = ((row, run) for row, run in runs if inconsistency(run) is None)
+    sound = ((row, run) for row, run in runs if usable_runs([run]))
     found = [_example(row, run) for row, run in islice(sound, NEWEST)]
     found.reverse()
     return sorted(found, key=lambda example: example.end_s)

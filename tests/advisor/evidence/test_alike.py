@@ -7,10 +7,11 @@ import pytest
 
 from slurm_ext.advisor.evidence.alike import alike, of_its_kind
 from slurm_ext.advisor.evidence.summary import EvidenceSummary, summarize
+from slurm_ext.advisor.evidence.whole_run import whole_run_predictor
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.pipeline.context import DecisionContext
 from slurm_ext.advisor.pipeline.decide import Recommendation, decide
-from slurm_ext.core.records import OWN_LEVELS, Level, LoaderRun, Mode, Submission
+from slurm_ext.core.records import OWN_LEVELS, Level, LoaderRun, Mode, Shape, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.throughput.pooling import OTHER_MODEL_SD
 from tests.builders import STARVED
@@ -106,6 +107,24 @@ def test_other_numbers_of_gpus_widen_a_little() -> None:
     assert widths[0] < widths[1] < widths[2] < 0.2
     two_nodes = replace(four, gpus=2, nodes=2)
     assert 0 < alike({Level.SCRIPT: [two_nodes]}, asks).accel_sd < 0.2
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_the_same"),
+    [("gres/gpu:a100:1", True), ("gres/gpu:h100:1", False), ("gres/gpu:a100:2", False)],
+)
+def test_a_rate_is_told_as_it_ran_on_the_same_gpus_alone(asked: str, is_the_same: bool) -> None:
+    """A rate that an A100 showed is no measurement of an H100, or of two A100s."""
+    job = replace(GPU_JOB, tres_per_node=asked)
+    known = summary(job, ON_GPU, ON_GPU)
+    assert known.estimate is not None
+    shape = Shape(cpus_per_task=int(ON_GPU.cores), num_workers=ON_GPU.workers)
+    told, curve = (
+        whole_run_predictor(known.estimate, None, (1.0, 1.0), known.whole, as_measured=measured)
+        for measured in (True, False)
+    )
+    assert told.ran(shape) is is_the_same
+    assert (told(shape) != curve(shape)) is is_the_same
 
 
 def test_runs_over_other_data_are_left_out() -> None:

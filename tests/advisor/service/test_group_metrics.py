@@ -101,6 +101,20 @@ def test_only_the_newest_runs_are_looked_at(
     assert {name[2] for name in found if name[:2] == ("runs", "partition")} == {"p7", "p8", "p9"}
 
 
+def test_one_users_flood_hides_no_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While others have runs, one user's are a third of those that are looked at."""
+    monkeypatch.setattr(group_figures, "RUNS", 9)
+    with open_history(tmp_path / "history.db") as history:
+        for number in range(40):
+            user, partition = ("eve", "flood") if number >= 8 else (f"u{number}", f"p{number}")
+            put(history, number + 1, 1.0, 1.0, user=user, partition=partition, end_s=JAN + number)
+    found = samples(of_groups(tmp_path))
+    counts = {name[2]: value for name, value in found.items() if name[:2] == ("runs", "partition")}
+    assert counts == {"flood": 3.0, **{f"p{number}": 1.0 for number in range(2, 8)}}
+
+
 def test_the_history_is_asked_every_five_minutes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +142,7 @@ def test_whatever_a_dashboard_or_a_rule_asks_for_is_told(advisor: Advisor, tmp_p
     with open_history(tmp_path / "history.db") as history:
         gained(history, 1, 2.0, partition="a", account="x")
         history.conn.execute("UPDATE loader_runs SET accel_samples_per_s = 2 * samples_per_s")
+        history.conn.execute("UPDATE decisions SET user = 'ada'")
     advisor.settings = settings(paths__state_dir=str(tmp_path))
     advisor.counters.decisions["leave", "kept"] += 1
     advisor.counters.answered("submit", 0.02, 0.05, 30.0)

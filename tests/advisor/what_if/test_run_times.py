@@ -1,5 +1,6 @@
 """Run times told to people: none without a model, then by what ended, and never in the way."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from slurm_ext.core.records import Submission
 from slurm_ext.history.store.store import open_history
 from slurm_ext.model.boosted_trees import Forest
 from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
-from slurm_ext.model.duration.artifact import ABOUT, DurationArtifact, serialize
+from slurm_ext.model.duration.artifact import ABOUT, TYPED, DurationArtifact, serialize
 from slurm_ext.model.duration.model import DurationModel
 from slurm_ext.model.duration.query import SITE
 
@@ -33,12 +34,16 @@ def _says(value: float) -> Forest:
     return Forest(none, 0, leaf, np.zeros(1), none, none, none, np.full(1, value))
 
 
-def promote(state: Path, wide: float = 1.0, name: str = "one") -> Path:
-    """A model that tells the history's mean, a factor of e wide on each side (times `wide`)."""
+def promote(state: Path, wide: float = 1.0, name: str = "one", *, typed: bool = True) -> Path:
+    """A model that tells the history's mean, a factor of e wide on each side (times `wide`).
+
+    `typed`: it has learned from submissions that name no memory and no limit.
+    """
     plain = DurationModel(SITE, 5.0, _says(0.0), _says(0.0), _says(0.0), _says(-wide), _says(wide))
+    made = DurationArtifact(plain, AdaptiveBounds(), {TYPED: typed})
     folder = state / "models" / "duration" / name
     folder.mkdir(parents=True)
-    for file, data in serialize(DurationArtifact(plain, AdaptiveBounds())).items():
+    for file, data in serialize(made).items():
         (folder / file).write_bytes(data)
     link = folder.parent / "current"
     link.unlink(missing_ok=True)
@@ -97,6 +102,16 @@ def test_a_promoted_model_is_found_and_follows_the_history(state: Path) -> None:
     assert wider is not None
     assert wider.runs == 15
     assert wider.high_s > more.high_s
+
+
+def test_a_model_of_an_earlier_release_answers_whole_submissions_alone(state: Path) -> None:
+    """Its trees take a missing number for 0: it told days where an hour was to come."""
+    promote(state, typed=False)
+    run_times = RuntimeEstimator()
+    run_times.look(state)
+    assert run_times.of(JOB, NOW_S) is None
+    assert run_times.of(replace(JOB, mem_per_node_mib=100, time_limit_minutes=None), NOW_S) is None
+    assert run_times.of(replace(JOB, mem_per_node_mib=100), NOW_S) is not None
 
 
 def test_a_history_put_in_its_place_is_another(state: Path) -> None:

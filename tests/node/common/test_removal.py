@@ -71,6 +71,15 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
     assert (precious / "inside").is_dir()
 
 
+def test_a_folder_above_that_cannot_be_entered_is_no_error(tmp_path: Path) -> None:
+    """Nothing is removed through a link or without a folder; whoever asked goes on."""
+    (tmp_path / "real" / "run").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert not remove_tree("run", str(tmp_path / "link"), LATER)
+    assert not remove_tree("run", str(tmp_path / "nowhere"), LATER)
+    assert (tmp_path / "real" / "run").is_dir()
+
+
 def test_a_link_in_place_of_the_folder_is_left(tmp_path: Path) -> None:
     """Nothing behind it is touched."""
     (tmp_path / "precious").mkdir()

@@ -171,6 +171,16 @@ def test_a_folder_that_is_not_mounted_is_not_made(node: Node) -> None:
     assert [path.name for path in node.arrived()] == ["a.json"]
 
 
+def test_a_folder_that_is_a_link_takes_records_once(node: Node) -> None:
+    """Each is there and gone from the node, as where the folder is named itself."""
+    node.folder.rename(node.root / "shared")
+    node.folder.symlink_to(node.root / "shared")
+    _put(node, "a")
+    transport_worker.deliver_records(node.config, life_s=0.2)
+    assert node.waiting() == []
+    assert [path.name for path in (node.root / "shared").iterdir()] == ["a.json"]
+
+
 def test_a_record_delivered_twice_is_one_file(node: Node) -> None:
     """A worker killed between delivery and removal repeats itself under the same name."""
     _put(node, "a")

@@ -3,7 +3,9 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,14 @@ pytest.importorskip("lightgbm")
 from slurm_ext.core.errors import ModelError
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.history.views.finished_jobs import COLUMNS, finished_since, newest_finished
-from slurm_ext.model.duration.artifact import ABOUT, load
+from slurm_ext.model.duration.artifact import ABOUT, TYPED, load, serialize
 from slurm_ext.model.duration.predictor import DurationPredictor, load_predictor
 from slurm_ext.model.duration.query import SITE, DurationQuery, query_of_run
+from slurm_ext.model.duration.state import DurationState
 from slurm_ext.training.duration import challenge as duration_challenge
 from slurm_ext.training.duration.challenge import FEWEST, challenge, finished_jobs
 from slurm_ext.training.duration.fit import FinishedJob, features, fit
+from slurm_ext.training.promotion import promote
 
 START_S = 1.7e9
 Row = dict[str, Any]
@@ -123,6 +127,67 @@ def test_the_serving_model_is_judged_by_what_came_later(models: Path, tmp_path: 
     assert more.scores["incumbent"]["mae"] == pytest.approx(more.scores["ours"]["mae"], rel=0.2)
 
 
+def test_a_share_of_the_jobs_is_judged_as_submissions_come() -> None:
+    """They have no limit, and nothing of those that had the same limit; the others are whole."""
+    table = duration_challenge._table(finished_jobs(rows(600)))
+    limits = table.rows[:, SITE.features.index("log_time_limit_s")]
+    ended = table.rows[:, SITE.features.index("user+partition+time_limit_s:ended")]
+    without = np.isnan(limits)
+    assert 0.25 < without.mean() < 0.42
+    assert set(ended[without]) == {0.0}
+    assert (ended[~without][50:] > 0).all()
+
+
+KINDS = {"debug": (300.0, 120.0), "train": (86400.0, 3e4), "big": (259200.0, 1.5e5)}
+"""Limit and usual run time in s, by the job's name."""
+PAUSE_S = 1200.0  # between two submissions of them
+
+
+def of_kinds(count: int) -> list[Row]:
+    """Ended jobs whose limit and memory follow from their names."""
+    random = np.random.default_rng(3)
+    jobs = []
+    for number in range(count):
+        name = str(random.choice([*KINDS]))
+        limit_s, usual_s = KINDS[name]
+        lasted = min(limit_s, float(usual_s * random.lognormal(sigma=0.3)))
+        run = {**_row(number, random), "job_name": name, "cpus": 4, "account": "a"}
+        run |= {"mem_bytes": limit_s * 1e6, "time_limit_s": limit_s, "elapsed_s": lasted}
+        submit_s = START_S + PAUSE_S * number
+        jobs.append({**run, "submit_s": submit_s, "end_s": submit_s + lasted})
+    return jobs
+
+
+def test_a_job_that_names_no_limit_is_foretold_as_one_that_names_the_sites_own() -> None:
+    """Where limit and memory follow from the job's name, their absence tells nothing."""
+    jobs = of_kinds(1000)
+    ended = finished_jobs(jobs)
+    table = features(SITE, ended, ended_only=True, typed=True)
+    model = fit(SITE, table, np.log([job.duration_s or 1.0 for job in ended]), rounds=120)
+    live, now_s = DurationState(SITE), START_S + PAUSE_S * len(jobs)
+    for one in sorted(ended, key=lambda one: one.end_s or 0.0):
+        if (one.end_s or 0.0) < now_s:
+            live.lived(one.asked, one.end_s or 0.0, one.duration_s)
+    for name, (limit_s, _) in KINDS.items():
+        of_name = {"job_name": name, "mem_bytes": limit_s * 1e6, "time_limit_s": limit_s}
+        whole = query_of_run({**jobs[0], **of_name, "submit_s": now_s})
+        assert whole is not None
+        typed = replace(whole, account=None, mem_bytes=None, time_limit_s=None)
+        told = model.predict(np.array([live.row(one.submission()) for one in (typed, whole)]))
+        assert abs(np.subtract(*told.log_median)) < log(1.25)
+        assert abs(np.subtract(*told.log_high)) < log(2.5)
+
+
+def test_a_model_of_an_earlier_release_is_no_incumbent(models: Path, tmp_path: Path) -> None:
+    """It has learned from no job without a limit: the next training replaces it at once."""
+    old = load(models / "duration" / "current")
+    about = {name: value for name, value in old.about.items() if name != TYPED}
+    promote(tmp_path / "duration", "duration", serialize(replace(old, about=about)), lambda _: None)
+    report = challenge(finished_jobs(rows()), tmp_path)
+    assert report.promoted
+    assert load(tmp_path / "duration" / "current").about[TYPED]
+
+
 def test_a_damaged_model_is_replaced(tmp_path: Path) -> None:
     """It serves nobody, and the next training installs its own in its place."""
     first = challenge(finished_jobs(rows()), tmp_path)
@@ -172,6 +237,27 @@ def test_a_job_of_two_nodes_is_taken_once(models: Path, tmp_path: Path) -> None:
     assert lengths.last_id == 3
     (told,) = lengths.predict([DurationQuery(**{**_asked(job), **_names(rows(1)[0])})])
     assert told.runs == 2
+
+
+def test_anothers_array_leaves_a_user_his_own_run_times(models: Path, tmp_path: Path) -> None:
+    """However many short tasks ended last, a job is foretold from its user's own ones."""
+    every = rows(300)
+    last_s = max(run["end_s"] for run in every)
+    own = next(run for run in every if run["user"] == "u2")
+    tasks = [
+        {**own, "id": 1000 + at, "job_id": 1000 + at, "user": "eve", "job_name": "sweep"}
+        | {"submit_s": last_s, "start_s": last_s, "end_s": last_s + 60 + at, "elapsed_s": 60.0}
+        for at in range(600)
+    ]
+    lengths = load_predictor(models, None)
+    assert lengths is not None
+    with history_of(tmp_path / "history.db", [*every, *tasks]) as history:
+        lengths.take(newest_finished(history, 600))
+    job = query_of_run({**own, "submit_s": last_s + 700})
+    assert job is not None
+    (told,) = lengths.predict([job])
+    assert told.like[:2] == ("user", "job_name")
+    assert told.median_s > 600
 
 
 def _asked(job: DurationQuery) -> Row:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from slurm_ext.core.errors import ModelError
+from slurm_ext.core.unsupported_loader import UnsupportedLoader
 from slurm_ext.history.store.names import STORED_LEVELS
 from slurm_ext.history.views.columns import TRAINING_COLUMNS
 from slurm_ext.model import artifact_store
@@ -191,6 +192,17 @@ def test_a_row_of_absurd_sizes_ends_no_training(name: str) -> None:
     sound, odd[TRAINING_COLUMNS.index(name)] = tuple(odd), 1e-300
     assert len(examples([odd, sound], TRAINING_COLUMNS)) == 1
     assert rows([odd, _growing("ada", 0, 2)], TRAINING_COLUMNS) == []
+
+
+def test_runs_whose_curve_is_ignored_teach_nothing() -> None:
+    """A loop that read ahead into memory shows neither others nor itself how fast it trains."""
+    flagged = [list(_growing("ada", 0, gpus)) for gpus in (1, 2)]
+    for one in flagged:
+        one[TRAINING_COLUMNS.index("end_s")] = 2e9
+    assert len(examples(flagged, TRAINING_COLUMNS)) == len(rows(flagged, TRAINING_COLUMNS)) == 2
+    for one in flagged:
+        one[TRAINING_COLUMNS.index("doubt")] = UnsupportedLoader.CLOCKS_DISAGREE
+    assert (examples(flagged, TRAINING_COLUMNS), rows(flagged, TRAINING_COLUMNS)) == ([], [])
 
 
 def test_the_report_is_json(every: list[Example], tmp_path: Path) -> None:
