@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from .batch_clock import adopting_iter, timed_del, timed_next
-from .counters import applied, backward, compiled, data_ranks, frameworks, steps
+from .counters import applied, backward, data_ranks, frameworks, steps
 from .directive import Directive
 from .fetch_clock import measured_fetch
 from .pass_starts import watched_iter
@@ -78,7 +78,6 @@ def _keep_threads(directive: Directive) -> None:
 def listen(optimizer: Any) -> None:
     """Counts the steps of every optimiser; `optimizer` is torch.optim.optimizer, just imported."""
     steps.hook(optimizer, _stepped)
-    compiled.follow_makers(optimizer.Optimizer)
 
 
 def differentiate(autograd: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from typing import Any, cast
 
@@ -15,6 +16,9 @@ from .tuner.tuning import Tuner
 from .workers import gated, room
 from .workers.gate import ELSEWHERE, Gate
 
+SHORT = "its passes are too short for workers"
+_ASKED_AFTER = 20.0  # times as long as the answer took
+
 
 class Gates:
     """Opens gates as the directive and memory allow; `dataloader` is torch's module."""
@@ -23,6 +27,7 @@ class Gates:
         self.dataloader, self.directive = dataloader, directive
         self.can_gate = rules.understood(dataloader)
         self.iterators: weakref.WeakSet[Any] = weakref.WeakSet()  # the gated ones
+        self._private_bytes, self._private_due = 0, 0.0
 
     def gate(self, loader: Any, meter: LoaderMeter) -> Gate | None:
         """The gate for a pass that is about to begin; None: it is the user's own.
@@ -36,8 +41,10 @@ class Gates:
         running: Any = getattr(loader, "_iterator", None)  # persistent workers, kept from last time
         if getattr(running, "_dlqueue_open", None) is not None:
             return cast("Gate", running._dlqueue_open.gate)
-        meter.left_alone = meter.kept or self._refusal(loader)
         own = int(loader.num_workers)
+        if not own and not self.directive.tunes and meter.starts.loses():
+            meter.kept = meter.kept or SHORT
+        meter.left_alone = meter.kept or self._refusal(loader)
         if self.directive.tunes and not meter.left_alone:
             self._tune(meter, own, length(loader._index_sampler))
         gate = None if meter.left_alone else self._new_gate(loader, meter, own)
@@ -85,7 +92,7 @@ class Gates:
         if left < (max(own, 1) if wanted is None else 1):
             return None
         left = min(left, max(own, 1, int(min(left, room.startable()))))
-        private = machine.private_bytes() or 0
+        private = self._private()
         gate = Gate(self.directive.gate_path, left, min(first, left))
         gate.loader = weakref.ref(loader)
         least = max(own, 1) if meter.worker_private else max(own, gate.first, 1)
@@ -97,6 +104,14 @@ class Gates:
         gate.limit = min(meter.most_workers, max(asked, ahead))
         self.bound(gate, meter, own, private)
         return gate
+
+    def _private(self) -> int:
+        """This process's memory; asking takes a hundredth of the time, however short passes are."""
+        now = time.perf_counter()
+        if now >= self._private_due:
+            self._private_bytes = machine.private_bytes() or 0
+            self._private_due = now + _ASKED_AFTER * (time.perf_counter() - now)
+        return self._private_bytes
 
     def left(self, first: int = 0) -> int:
         """Workers that another loader of this process may still start."""
@@ -119,7 +134,7 @@ class Gates:
             gate.ceiling = gate.limit
             return
         if private is None:
-            private = machine.private_bytes() or 0
+            private = self._private()
         now = meter.gate_open or 0
         each = meter.worker_private
         gate.ceiling = room.ceiling(gate.limit, own, now, each, private, meter.load)

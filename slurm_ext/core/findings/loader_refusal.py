@@ -44,6 +44,7 @@ class LoaderRefusal(IntEnum):
     RESEEDS = 26
     ASKS = 27
     TOO_LARGE = 28
+    SHORT = 29
 
 
 _HOLDS = "the dataset holds "  # and what, in the words of the user's own classes
@@ -74,6 +75,7 @@ _CODES: Mapping[str, LoaderRefusal] = MappingProxyType(
         "fetching seeds the training's random numbers": LoaderRefusal.RESEEDS,
         "the dataset asks in which process it is": LoaderRefusal.ASKS,
         "the dataset is too large to be watched": LoaderRefusal.TOO_LARGE,
+        "its passes are too short for workers": LoaderRefusal.SHORT,
     }
 )
 """By the probe's words: rules.py, gates.py, session.py, lazy_workers.py, streams/verdict.py, and
@@ -107,6 +109,7 @@ CLAUSES: Mapping[int, str] = MappingProxyType(
         LoaderRefusal.RESEEDS: "its dataset seeds its random numbers",
         LoaderRefusal.ASKS: "its dataset asks in which process it is",
         LoaderRefusal.TOO_LARGE: "its dataset in memory is too large to be watched",
+        LoaderRefusal.SHORT: "its passes are too short for workers",
         LoaderRefusal.FAILED: "the workers that it was given failed",
     }
 )
@@ -129,6 +132,7 @@ ONLY_WHEN_TRIED = frozenset(
         LoaderRefusal.RESEEDS,
         LoaderRefusal.ASKS,
         LoaderRefusal.TOO_LARGE,
+        LoaderRefusal.SHORT,
         LoaderRefusal.FAILED,
     )
 )

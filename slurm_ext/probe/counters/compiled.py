@@ -1,56 +1,57 @@
 """Steps of optimisers that torch.compile took into its graphs, where no hook runs.
 
 Every change in place moves a tensor's version. So a parameter tells, batch by batch, whether its
-optimiser stepped; several steps with one batch count as one.
+optimiser stepped; several steps with one batch count as one. The first one, in which it is
+compiled, is not seen.
 """
 
 from __future__ import annotations
 
-import functools
+import gc
 import sys
 import weakref
-from typing import Any, Callable
+from typing import Any
 
 _MOST = 64
-_made: weakref.WeakSet[Any] = weakref.WeakSet()  # optimisers
-
-
-def follow_makers(kind: Any) -> None:
-    """Keep in mind the optimisers that the program makes; `kind` is torch's class of them."""
-    original: Callable[..., None] = kind.__init__
-
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **named: Any) -> None:  # noqa: N807 - that method's place
-        original(self, *args, **named)
-        try:
-            if len(_made) < _MOST:
-                _made.add(self)
-        except Exception:  # noqa: S110 - the optimiser is made all the same
-            pass
-
-    kind.__init__ = __init__
 
 
 class UnseenSteps:
     """Versions of the optimisers' parameters when they were looked at last."""
 
     def __init__(self) -> None:
-        self._versions: weakref.WeakKeyDictionary[Any, tuple[int, ...]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._frames = 0  # that torch.compile took when optimisers were looked for
+        self._versions: dict[weakref.ref[Any], tuple[int, ...]] = {}
 
     def made(self) -> list[Any]:
         """Optimisers that stepped since the last look; none before anything was compiled."""
         compiler = sys.modules.get("torch._dynamo.utils")
         if compiler is None:
             return []
-        stepped = []
-        for optimiser in list(_made):
-            versions = _versions(optimiser)
-            if self._versions.get(optimiser, versions) != versions:
-                stepped.append(optimiser)
-            self._versions[optimiser] = versions
-        return stepped if compiler.counters["frames"]["total"] else []
+        frames = compiler.counters["frames"]["total"]
+        if frames != self._frames:
+            self._frames = frames
+            known = {one: self._versions.get(one) for one in map(weakref.ref, _optimisers())}
+            self._versions = {one: versions or _versions(one()) for one, versions in known.items()}
+        return [one for one in map(self._stepped, list(self._versions)) if one is not None]
+
+    def _stepped(self, reference: weakref.ref[Any]) -> Any:
+        """The optimiser if it stepped since the last look; else None."""
+        optimiser = reference()
+        if optimiser is None:
+            self._versions.pop(reference)
+            return None
+        before, now = self._versions[reference], _versions(optimiser)
+        self._versions[reference] = now
+        return None if before == now else optimiser
+
+
+def _optimisers() -> list[Any]:
+    """Those that the program has made, found among all objects: a wrapped maker would be pickled.
+
+    It takes as long as a collection of garbage, after a compilation, which takes seconds.
+    """
+    kind = sys.modules["torch.optim.optimizer"].Optimizer
+    return [one for one in gc.get_objects() if issubclass(type(one), kind)][:_MOST]
 
 
 def _versions(optimiser: Any) -> tuple[int, ...]:

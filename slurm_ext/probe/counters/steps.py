@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable
 
 from ..stalls.gradient_sync import SyncTimes
-from . import graphs
+from . import graphs, step_hooks
 from .backward import Passes
 from .data_ranks import DataRanks
 from .models import Models
@@ -163,7 +163,7 @@ def hook(module: Any, count: Callable[[Any, float], None]) -> None:
         except Exception:  # noqa: S110 - the job's own step is done
             pass
 
-    module.register_optimizer_step_post_hook(after_step)
+    step_hooks.add(module, after_step)
 
 
 def follow_turns(kind: Any, turn: Callable[[bool, float], None]) -> None:

@@ -128,13 +128,13 @@ class LoaderMeter:
 
     def end(self, current: Pass) -> None:
         """Adds a pass to its phase, once."""
-        current.over = True
+        whole, current.over = current.over, True
         if current in self._passes:
             self._passes.remove(current)
             self.startup_s += self.own_start_s
             self.own_start_s = 0.0
             current.made.end()
-            self.starts.pass_s = current.wait_s + current.step_s
+            self.starts.ended(current.wait_s, current.step_s, current.fetched()[2], whole=whole)
             self.worker_private = max(self.worker_private, current.made.private_bytes())
             self._sums.close(current, self.starts.latest_s)
             self._keep(current)

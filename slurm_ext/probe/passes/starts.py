@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..workers.room import MAX_WORKERS
 
+_LOSES = 2.0  # times the seconds of fetching, for workers: a pass lost by them
+_LOST_S = 2.0  # in such passes, one after the other
 _SHARE = 0.02  # of a pass, that starting workers which may never work can cost
 
 
@@ -18,19 +20,34 @@ class Starts:
         self._passes = 0
         self.pass_s = 0.0  # what the last whole pass took
         self._each_s = 0.0  # what starting one worker took, last time
+        self._started_s = 0.0  # what the present pass spent on it
+        self._lost_s = 0.0  # by workers
 
     def begin(self, looked_s: float) -> None:
         """A pass begins; so long the probe looked at its loader before."""
         self._passes += 1
+        self._started_s = 0.0
         self._once(looked_s)
 
     def add(self, seconds: float, workers: int) -> None:
         """Starting so many workers took so long."""
         self._once(seconds)
         self.total_s += seconds
+        self._started_s += seconds
         self.latest_s = seconds
         if workers:
             self._each_s = seconds / workers
+
+    def ended(self, wait_s: float, step_s: float, fetch_s: float, *, whole: bool) -> None:
+        """A pass ended that waited and computed so long, beside all seconds of its fetches."""
+        self.pass_s = wait_s + step_s
+        if self._started_s and whole:
+            spent_s = self._started_s + wait_s
+            self._lost_s = self._lost_s + spent_s - fetch_s if spent_s > _LOSES * fetch_s else 0.0
+
+    def loses(self) -> bool:
+        """True if passes spend longer on workers, from their start on, than on fetching without."""
+        return self._lost_s > _LOST_S and not self.lasting
 
     def _once(self, seconds: float) -> None:
         if self._passes <= 1:

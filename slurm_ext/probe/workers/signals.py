@@ -6,6 +6,7 @@ saves a checkpoint, or requeues the job, runs once as written: in the training p
 
 from __future__ import annotations
 
+import faulthandler
 import signal
 
 _LEFT_TO_THE_TRAINING = ("SIGUSR1", "SIGUSR2", "SIGHUP", "SIGCONT", "SIGINT", "SIGTERM")
@@ -16,6 +17,8 @@ def leave_to_the_training(worker_id: int) -> None:
     del worker_id
     for name in _LEFT_TO_THE_TRAINING:
         number = getattr(signal, name)
+        if faulthandler.unregister(number):  # type: ignore[func-returns-value]  # a bool, by its docs
+            signal.signal(number, signal.SIG_IGN)
         handler = signal.getsignal(number)
         if callable(handler) and handler is not signal.default_int_handler:
             signal.signal(number, signal.SIG_IGN)
