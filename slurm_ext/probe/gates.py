@@ -106,7 +106,7 @@ class Gates:
         return gate
 
     def _private(self) -> int:
-        """This process's memory; asking takes a hundredth of the time, however short passes are."""
+        """This process's memory; asking takes a twentieth of the time, however short passes are."""
         now = time.perf_counter()
         if now >= self._private_due:
             self._private_bytes = machine.private_bytes() or 0

@@ -2,6 +2,7 @@
 
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_a_loader_of_quick_passes_stays_as_written(
     assert (summary["optimizer"]["steps"], summary["faults"]) == (int(done.stdout), [])
 
 
-def test_memory_is_asked_for_a_hundredth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_asked_for_a_twentieth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel goes through all pages of a large process at each look; passes may take less."""
     asked: list[float] = []
     clock = [0.0]
@@ -80,4 +81,5 @@ def test_memory_is_asked_for_a_hundredth_of_the_time(monkeypatch: pytest.MonkeyP
     for _ in range(100):
         clock[0] += 0.03
         assert made._private() == 5
-    assert len(asked) == 3
+    assert min(b - a for a, b in pairwise(asked)) >= 20 * 0.01
+    assert len(asked) > 10
