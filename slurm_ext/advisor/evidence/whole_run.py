@@ -9,7 +9,7 @@ Workers start one after the other, and each computes about as long as its start 
 can work. Where they share few cores, the next start waits for that: `starts`. In passes of
 seconds that is a notable share of the run, so that its doubt widens the interval by that share. A
 loader without workers that is given some makes its first batches without them, as a trial; one that
-is given more makes its first round with its own.
+is given more makes its first ones with its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,9 @@ Shapes = tuple[Sequence[int], Sequence[int]]  # each of the CPUs with each numbe
 START_S = 0.02  # of a worker, where no run of the job started one: forking a process with torch
 # Times as long as foretold, or as short, in nine of ten: from other workers or cores, and START_S.
 START_FACTOR, UNSEEN_START_FACTOR = 1.9, 3.2
-TRIAL_BATCHES = 2  # the probe's (probe/lazy_workers.py)
+# Batches of the probe's trial, by the script's own workers (probe/lazy_workers.py, streams/): a
+# single one makes two, and the two that it was asked for meanwhile; several make their first round.
+TRIAL_BATCHES, OF_ONE, OF_SEVERAL = 2, 4, 1
 _MOST_PREDICTORS, _MOST_SHAPES, _MOST_ROWS = 128, 128, 4  # kept: some 30 MiB at most
 
 
@@ -228,7 +230,7 @@ def _trial_s(run: LoaderRun) -> float:
     """For each sample of the run; `run_samples` are of all ranks."""
     if run.user_workers is None or not run.run_samples:
         return 0.0
-    batches = 1 if run.user_workers else TRIAL_BATCHES
+    batches = {0: TRIAL_BATCHES, 1: OF_ONE}.get(run.user_workers, OF_SEVERAL)
     return batches * run.batch_size * run.fetch_wall_s * (run.ranks or 1) / run.run_samples
 
 

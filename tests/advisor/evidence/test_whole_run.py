@@ -90,6 +90,13 @@ def test_a_loader_that_is_given_more_workers_makes_its_first_round_with_its_own(
     assert [more.trial(count) for count in (1, 2, 4)] == [0, 0, more.trial_s / 2]
 
 
+def test_a_single_worker_makes_its_trial_and_what_was_asked_for_meanwhile() -> None:
+    """Its first two fetches are looked at, and it has two batches more to make before others."""
+    one = whole_run_of([a_run(user_workers=1, workers=1, run_samples=800.0)], tasks=2)
+    assert one.trial_s == pytest.approx(4 * 10 * 0.01 * 2 / 800)
+    assert [one.trial(count) for count in (1, 2)] == [0, one.trial_s / 2]
+
+
 @pytest.mark.parametrize(
     "fields", [{"whole_samples_per_s": None}, {"doubt": 4}, {"ranks": None}], ids=str
 )
