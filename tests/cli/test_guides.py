@@ -103,10 +103,10 @@ def test_the_demo_prints_tables_as_the_page_shows(capsys: pytest.CaptureFixture[
     shown = blocks(text_of("docs/tutorials/demo.md"))[0].text
     lines = dict(re.findall(r"^  (\w+): (dlqueue: .*)$", shown, re.MULTILINE))
     rows = [
-        row("compute_train", (1, 1), (1, 1), (510, 511), (512, 476, 551), lines, left_alone=True),
-        row("greedy_train", (8, 2), (8, 1), (731, 752), (762, 727, 798), lines),
-        row("jpeg_train", (2, 2), (0, 2), (199, 384), (380, 346, 409), lines),
-        row("slow_storage_train", (2, 2), (1, 6), (47.9, 173), (180, 170, 190), lines),
+        row("compute_train", (1, 1), (1, 1), (492, 492), (495, 460, 533), lines, left_alone=True),
+        row("greedy_train", (8, 2), (8, 8), (676, 661), (682, 630, 735), lines),
+        row("jpeg_train", (2, 2), (0, 2), (96.8, 177), (186, 167, 205), lines),
+        row("slow_storage_train", (2, 2), (1, 6), (47.0, 144), (146, 138, 153), lines),
     ]
     counts = {"rejected_jobs": 0, "drained_nodes": 0, "records": 8}
     outcome = DemoResult(jobs=rows, **counts, slurm_version="22.05.8", cores=2)
