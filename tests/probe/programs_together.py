@@ -9,6 +9,7 @@ samples and the seconds from asking for its first batch to its last step.
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,24 @@ from tests.probe.loader_frame import Numbers
 STEP_S = 0.01
 
 
-def sample(_: int) -> Any:
+def sample_after(seconds: float, _: int) -> Any:
+    time.sleep(seconds)
     return torch.zeros(4)
 
 
-def train(told: str, length: int, epochs: int = 4, late_s: float = 0.0, **options: Any) -> None:
+sample = partial(sample_after, 0.0)
+
+
+def train(
+    told: str,
+    length: int,
+    epochs: int = 4,
+    late_s: float = 0.0,
+    each_s: float = 0.0,
+    **options: Any,
+) -> None:
     import_all_of_torch()
-    data = Numbers(sample, length)
+    data = Numbers(partial(sample_after, each_s), length)
     distributed = torch.distributed.is_initialized()
     if distributed:
         options["sampler"] = DistributedSampler(data)
@@ -72,7 +84,7 @@ def smaller(told: str) -> None:
 
 
 def short_epochs(told: str) -> None:
-    train(told, 160, epochs=8)
+    train(told, 160, epochs=6, each_s=0.003)
 
 
 def ranks(told: str) -> None:

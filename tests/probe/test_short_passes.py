@@ -30,21 +30,22 @@ print(steps)
 """
 
 
-def passes(*fetch_s: float, lasting: bool = False, whole: bool = True) -> bool:
-    """Whether workers lose after passes that spent 1.1 s on them, and fetched for so long."""
+def passes(*fetch_s: float, start_s: float = 1, lasting: bool = False, whole: bool = True) -> bool:
+    """Whether workers lose after passes that waited 0.1 s more, and fetched for so long."""
     starts = Starts(lasting=lasting)
     for one in fetch_s:
         starts.begin(0.0)
-        starts.add(1.0, 2)
+        starts.add(start_s, 2)
         starts.ended(wait_s=0.1, step_s=1.0, fetch_s=one, whole=whole)
     return starts.loses()
 
 
 def test_workers_lose_where_fetching_is_over_sooner_than_they_start() -> None:
-    """Two seconds are lost in a row, as one pass may have met a busy machine."""
-    assert passes(0.05, 0.05)
-    assert not passes(0.05)
-    assert not passes(0.05, 0.6, 0.05)
+    """Two seconds are lost in a row by three passes, as one or two may meet a busy machine."""
+    assert passes(0.05, 0.05, 0.05)
+    assert not passes(0.05, 0.05, 0.05, start_s=0.1)
+    assert not passes(0.05, 0.05, start_s=9)
+    assert not passes(0.05, 0.05, 0.6, 0.05)
 
 
 def test_workers_that_last_start_once_for_all() -> None:
