@@ -1,4 +1,4 @@
-"""Puts the probe into torch: four methods, patched once, and a hook, when the job imports torch.
+"""Puts the probe into torch: a few methods, patched once, and a hook, as the job imports torch.
 
 Each patched method does what it did before; the added part may fail without the job noticing.
 """
@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from .batch_clock import adopting_iter, timed_del, timed_next
+from .batch_clock import adopting_iter, noted_start, timed_del, timed_next
 from .counters import applied, backward, data_ranks, frameworks, steps
 from .directive import Directive
 from .fetch_clock import measured_fetch
@@ -34,6 +34,8 @@ def attach(dataloader: Any) -> None:
     loader = dataloader.DataLoader
     loader.__iter__ = watched_iter(loader.__iter__, dataloader)
     base = dataloader._BaseDataLoaderIter
+    base.__init__ = noted_start(base.__init__)
+    base._reset = noted_start(base._reset)
     base.__next__ = timed_next(base.__next__, dataloader)
     base.__iter__ = adopting_iter(base.__iter__, dataloader)
     several = dataloader._MultiProcessingDataLoaderIter

@@ -12,6 +12,17 @@ from .process import ProbeState, session_of
 _FETCHING: set[int] = set()  # threads that wait for a batch now
 
 
+def noted_start(original: Callable[..., None]) -> Callable[..., None]:
+    """Of torch's iterators, how they are made, or reset: says when a pass's start began."""
+
+    @functools.wraps(original)
+    def start(self: Any, *args: Any, **options: Any) -> None:
+        self.__dict__.setdefault("_dlqueue_made_at", time.perf_counter())
+        original(self, *args, **options)
+
+    return start
+
+
 def adopting_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any], Any]:
     """Of torch's iterators: only other libraries' loaders begin a pass here (fastai's)."""
 
@@ -24,12 +35,12 @@ def adopting_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[
 
 
 def _adopt(iterator: Any, dataloader: Any) -> None:
-    """Measure an iterator that no DataLoader of torch's own made; one that cannot be, once."""
-    if "_dlqueue" not in iterator.__dict__ and not hasattr(iterator, "_dlqueue_open"):
-        iterator.__dict__["_dlqueue"] = None
+    """Measure a pass that no DataLoader of torch's own began; one that cannot be, once."""
+    made_at = iterator.__dict__.pop("_dlqueue_made_at", None)
+    if made_at is not None and not hasattr(iterator, "_dlqueue_open"):
         session = session_of(dataloader)
         if session:
-            session.safely(session.adopt, iterator)
+            session.safely(session.adopt, iterator, made_at)
 
 
 def timed_next(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any], Any]:
@@ -39,7 +50,7 @@ def timed_next(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any
     @functools.wraps(original)
     def __next__(self: Any) -> Any:  # noqa: N807 - it takes that method's place
         current = self.__dict__.get("_dlqueue")
-        if current is None:
+        if current is None or "_dlqueue_made_at" in self.__dict__:
             _adopt(self, dataloader)  # by its first batch: torchdata's loader has its own __iter__
             current = self.__dict__.get("_dlqueue")
         if current is None:

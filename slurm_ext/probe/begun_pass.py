@@ -15,6 +15,7 @@ from .workers import gated
 def begun_pass(session: Any, iterator: Any, meter: LoaderMeter) -> Pass:
     """The pass that torch's `iterator` is about to make, with all that counts it."""
     session.writer.note_group()
+    iterator.__dict__.pop("_dlqueue_made_at", None)
     former = iterator.__dict__.get("_dlqueue")  # its last pass, of persistent workers
     current = Pass(iterator, meter)
     size = meter.facts["batch_size"] if iterator._auto_collation else None

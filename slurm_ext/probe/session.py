@@ -67,11 +67,15 @@ class Session:
         if current.meter.tuner is not None and current.knob is not None:
             current.meter.tuner.tick(current, self.knob, now)
 
-    def adopt(self, iterator: Any) -> None:
-        """Measures the pass of an iterator of torch's that another library's loader made."""
-        meter = self.meters.of_iterator(iterator)
+    def adopt(self, iterator: Any, made_at: float) -> None:
+        """Measures the pass of an iterator of torch's that another library's loader began."""
+        former = iterator.__dict__.get("_dlqueue")
+        meter = former.meter if former else self.meters.of_iterator(iterator)
         if meter is not None:
             meter.left_alone = _FOREIGN
+            meter.starts.begin(0.0)
+            if iterator._num_workers:
+                meter.started(time.perf_counter() - made_at, 0)
             begun_pass(self, iterator, meter).counts_rows = True
 
     def look(self, current: Pass, now: float) -> None:

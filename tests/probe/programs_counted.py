@@ -13,11 +13,15 @@ from typing import Any
 
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler
-from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
+from torch.utils.data.dataloader import (
+    _MultiProcessingDataLoaderIter,
+    _SingleProcessDataLoaderIter,
+)
 
 from tests.probe.loader_frame import Numbers
 
 EPOCHS = 3
+START_S = 0.1
 MODEL = torch.nn.Linear(4, 1)
 OPTIMIZER = torch.optim.SGD(MODEL.parameters(), lr=0.01)
 
@@ -134,6 +138,44 @@ def own_iterator() -> int:
     return sum(step(batch) for _ in range(EPOCHS) for batch in loader)
 
 
+class OwnLasting(DataLoader[Any]):
+    """As it, with workers that last: it resets its iterator itself for each pass."""
+
+    kept: Any = None
+
+    def __iter__(self) -> Any:
+        if self.kept is None:
+            self.__dict__["kept"] = _MultiProcessingDataLoaderIter(self)
+        else:
+            self.kept._reset(self)
+        return self.kept
+
+
+def own_lasting() -> int:
+    loader = OwnLasting(Numbers(sample, 100), batch_size=16, num_workers=1, persistent_workers=True)
+    return sum(step(batch) for _ in range(EPOCHS) for batch in loader)
+
+
+class SlowStart(_MultiProcessingDataLoaderIter):
+    """Takes START_S, beside what torch takes, to start its workers."""
+
+    def __init__(self, loader: Any) -> None:
+        super().__init__(loader)
+        time.sleep(START_S)
+
+
+class OwnWorkers(DataLoader[Any]):
+    """As OwnIterator, with workers."""
+
+    def __iter__(self) -> Any:
+        return SlowStart(self)
+
+
+def own_workers() -> int:
+    loader = OwnWorkers(Numbers(sample, 100), batch_size=16, num_workers=1)
+    return sum(step(batch) for _ in range(EPOCHS) for batch in loader)
+
+
 def lasting() -> int:
     loader = LastingLoader(Numbers(sample, 100), batch_size=16)
     held_out = LastingLoader(Numbers(sample, 90), batch_size=16)
@@ -179,6 +221,8 @@ PROGRAMS: tuple[Callable[[], int], ...] = (
     side_by_side,
     own_iterator,
     fed_by_another,
+    own_workers,
+    own_lasting,
 )
 
 

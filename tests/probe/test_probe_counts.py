@@ -14,6 +14,7 @@ from slurm_ext.probe.counters.steps import StepClock
 from slurm_ext.probe.counters.turns import Turns
 from slurm_ext.probe.passes.meters import Meters
 from slurm_ext.probe.passes.one_pass import Pass
+from tests.probe import programs_counted
 from tests.probe.conftest import Environment, Python
 from tests.probe.test_step_clock import Optimiser
 
@@ -41,6 +42,8 @@ LOADERS = {
     "side_by_side": 7,
     "own_iterator": 9,
     "fed_by_another": 11,
+    "own_workers": 12,
+    "own_lasting": 13,
 }
 
 
@@ -87,8 +90,8 @@ def test_loaders_that_take_turns_each_have_the_whole_time(counted: Any) -> None:
 
 
 def test_optimizer_steps_are_a_clock_of_their_own(counted: Any) -> None:
-    """All steps of the process's one optimiser: 21 + 30 + 10 + 36 + 21 + 7 + 21 + 7."""
-    assert counted[1]["optimizer"]["steps"] == 153
+    """All steps of the process's one optimiser: 21 + 30 + 10 + 36 + 21 + 7 + 21 + 7 + 21 + 21."""
+    assert counted[1]["optimizer"]["steps"] == 195
     assert counted[1]["optimizer"]["wall_s"] > 152 * 0.005
     assert counted[1]["faults"] == []
 
@@ -96,15 +99,22 @@ def test_optimizer_steps_are_a_clock_of_their_own(counted: Any) -> None:
 def test_steps_belong_to_the_loader_whose_batch_they_took(counted: Any) -> None:
     """A validation has none, nor a loader within a data set; zipped ones have the same."""
     steps = [total(loader, "steps") for loader in counted[1]["loaders"][3:]]
-    assert steps == [36, 0, 21, 0, 7, 7, 21, 0, 7]
+    assert steps == [36, 0, 21, 0, 7, 7, 21, 0, 7, 21, 21]
 
 
 def test_a_loader_that_makes_its_own_iterators_is_measured(counted: Any) -> None:
-    """Its fetches are of samples, and an epoch is one pass."""
-    loader = counted[1]["loaders"][9]
-    assert total(loader, "fetch_samples") == pytest.approx(300, rel=0.01)
-    assert [phase["epochs"] for phase in loader["phases"]] == [1, 2]
+    """Its fetches are of samples, and an epoch is one pass, with workers that last, too."""
+    for name in ("own_iterator", "own_lasting"):
+        loader = counted[1]["loaders"][LOADERS[name]]
+        assert [phase["epochs"] for phase in loader["phases"]] == [1, 2]
+        assert total(loader, "fetch_samples") == pytest.approx(300, rel=0.01)
     assert loader["left_alone"] == "the loader is another library's"
+
+
+def test_workers_of_such_a_loader_start_in_its_training(counted: Any) -> None:
+    """Each pass starts them, which its user waits for as for torch's own loader."""
+    loader = counted[1]["loaders"][LOADERS["own_workers"]]
+    assert loader["startup_s"] > programs_counted.EPOCHS * programs_counted.START_S
 
 
 def test_a_training_without_a_loader_has_steps(
