@@ -83,6 +83,7 @@ def _partition(row: Mapping[str, str], site: Mapping[str, int]) -> PartitionInfo
         nodes=_value(row, "Nodes"),
         qos=_value(row, "QoS"),
         max_time_minutes=parse_minutes(row["MaxTime"]),
+        default_time_minutes=parse_minutes(_value(row, "DefaultTime") or "UNLIMITED"),
         max_cpus_per_node=_limit(row, "MaxCPUsPerNode"),
         max_cpus_per_socket=_limit(row, "MaxCPUsPerSocket"),
         billing=_value(row, "TRESBillingWeights"),

@@ -115,6 +115,7 @@ class PartitionInfo:
     nodes: str = ""
     qos: str = ""  # its limits hold for every job here
     max_time_minutes: float | None = None
+    default_time_minutes: float | None = None  # of a job that names none; None: max_time_minutes
     max_cpus_per_node: int | None = None
     max_cpus_per_socket: int | None = None
     max_mem_per_cpu_mib: int | None = None

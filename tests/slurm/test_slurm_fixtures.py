@@ -95,6 +95,13 @@ def test_partitions_have_their_own_limits_and_else_the_sites(release: str) -> No
     )
 
 
+def test_a_partitions_default_time_is_read() -> None:
+    """It is what a job has that names no limit."""
+    listed = (DATA / "22.05" / "partitions.txt").read_text()
+    listed = listed.replace("DefaultTime=NONE", "DefaultTime=01:30:00")
+    assert {one.default_time_minutes for one in read_partitions(listed, "")} == {90}
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_nodes_have_cpus_memory_and_gres(release: str) -> None:
     """What a node has is read with its state and partitions."""

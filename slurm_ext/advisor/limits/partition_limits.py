@@ -16,6 +16,7 @@ class ClusterRules:
     partitions: Mapping[str, PartitionRules] = field(default_factory=dict)
     default: str | None = None
     qos: Mapping[str, str] = field(default_factory=dict)  # of partitions that have one
+    minutes: Mapping[str, float | None] = field(default_factory=dict)  # of a job that names none
     allowances: Allowances | None = None  # None: Slurm enforces no limits by account or QOS
     pools: Mapping[str, GpuPool] = field(default_factory=dict)  # by partition
     task_prolog: bool = False  # whether Slurm runs one
@@ -30,6 +31,13 @@ class ClusterRules:
         if len(own) < len(every):
             return None
         return self._allowed(job, names, _narrowest(own))
+
+    def minutes_of(self, job: Submission) -> float | None:
+        """The job's own time limit, else the longest that its partitions give; None: not known."""
+        if job.time_limit_minutes:
+            return job.time_limit_minutes
+        limits = [self.minutes.get(name) for name in _names(job.partition or self.default)]
+        return None if None in limits else max(filter(None, limits))
 
     def pool_for(self, partitions: str | None) -> GpuPool | None:
         """Return the pool of these partitions (a,b; None: the default); None: not known."""

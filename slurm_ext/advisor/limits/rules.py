@@ -29,6 +29,7 @@ def read_rules(client: SlurmClient) -> ClusterRules:
         partitions={name: rule for name, rule in rules.items() if rule is not None},
         default=next((p.name for p in partitions if p.default), None),
         qos={p.name: p.qos for p in partitions if p.qos},
+        minutes={p.name: p.default_time_minutes or p.max_time_minutes for p in partitions},
         allowances=None if accounting is None else Allowances(accounting),
         pools={p.name: pool_of(p, _nodes_of(p, nodes), config) for p in partitions},
         operators=_operators(client),

@@ -166,8 +166,9 @@ class Advisor:
 
         Where Slurm hides other users' jobs, neither their run times nor their names are in it.
         """
-        hides = self.rules.hides_others
-        runtime = self.runtimes.of(request.job, time.time(), self.rules.default)
+        job, rules = request.job, self.rules
+        hides = rules.hides_others
+        runtime = self.runtimes.of(job, time.time(), rules.default, rules.minutes_of(job))
         if hides and runtime is not None and "user" not in runtime.like:
             runtime = None
         if request.kind == "what_if":

@@ -54,14 +54,21 @@ class RuntimeEstimator:
         self._lengths, self._file = lengths, file
 
     def of(
-        self, job: Submission, now_s: float, partition: str | None = None
+        self,
+        job: Submission,
+        now_s: float,
+        partition: str | None = None,
+        minutes: float | None = None,
     ) -> "RuntimePrediction | None":
-        """Of a job submitted now; None without a model for it. `partition`: where it names none."""
+        """Of a job submitted now; None without a model for it.
+
+        `partition`: where it names none; `minutes`: after which Slurm ends it, None: not known.
+        """
         lengths = self._lengths  # the refresher may replace it meanwhile
         if lengths is None:
             return None
         query = wanted_of(job, now_s, partition)
-        return lengths.predict([query])[0] if lengths.knows(query) else None
+        return _within(lengths.predict([query])[0], minutes) if lengths.knows(query) else None
 
 
 def _take(lengths: "DurationPredictor", path: Path, most: int) -> None:
@@ -100,6 +107,17 @@ def wanted_of(job: Submission, now_s: float, partition: str | None = None) -> "D
         gpus=devices_per_node(job),
         mem_bytes=mem_mib * MIB or None,
         time_limit_s=job.time_limit_minutes and job.time_limit_minutes * MINUTE_S,
+    )
+
+
+def _within(length: "RuntimePrediction", minutes: float | None) -> "RuntimePrediction":
+    most_s = float("inf") if minutes is None else minutes * MINUTE_S
+    return replace(
+        length,
+        median_s=min(length.median_s, most_s),
+        mean_s=min(length.mean_s, most_s),
+        low_s=min(length.low_s, most_s),
+        high_s=min(length.high_s, most_s),
     )
 
 

@@ -104,6 +104,17 @@ def test_a_promoted_model_is_found_and_follows_the_history(state: Path) -> None:
     assert wider.high_s > more.high_s
 
 
+def test_no_run_time_is_longer_than_slurm_gives_the_job(state: Path) -> None:
+    """A job that names no limit has its partition's, which ends it."""
+    promote(state)
+    run_times = RuntimeEstimator()
+    run_times.look(state)
+    told = run_times.of(replace(JOB, time_limit_minutes=None), NOW_S, "main", 1.0)
+    assert told is not None
+    assert told.low_s < 60.0
+    assert (told.median_s, told.mean_s, told.high_s) == (60.0, 60.0, 60.0)
+
+
 def test_a_model_of_an_earlier_release_answers_whole_submissions_alone(state: Path) -> None:
     """Its trees take a missing number for 0: it told days where an hour was to come."""
     promote(state, typed=False)
