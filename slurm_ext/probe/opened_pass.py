@@ -35,8 +35,7 @@ def _started(session: Any, current: Pass, gate: Gate, workers: Any, seconds: flo
     meter = current.meter
     meter.started(seconds, gate.limit)
     current.wait_s -= seconds
-    if (owner := meter.owner()) is not None:
-        meter.trust(owner)
+    meter.trust()
     current.made.join(gated.pids(workers))
     session.workers.follow(current, workers)
 

@@ -186,6 +186,8 @@ BLOCK = SimpleNamespace(num_dst_nodes=lambda: 3)
         (SimpleNamespace(edge_index=FOUR), None, True),
         ((torch.zeros(3, 8, 8), torch.zeros(2, 4), torch.zeros(2)), None, False),  # boxes in it
         ((FOUR, 1), None, False),
+        ((torch.zeros(16, 3, 8, 8), 1), None, True),  # 16 pictures, or one film
+        ((torch.zeros(3, 8, 8), 1), None, False),
         ({"tokens": torch.zeros(9), "mask": torch.zeros(9)}, None, False),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any, Iterable, Iterator
 
 _MOST_PARTS = 16  # of a batch, that its samples are counted by
 _COLOURS = 1, 3, 4
+_MOST_OF_ONE = 3  # dimensions that one sample is sure to have: a picture's
 _MOSTLY = 0.9  # of the batches tell their samples: so many do in all
 
 
@@ -47,13 +48,16 @@ def are_uncountable(batch: Any) -> bool:
     """True for one without `rows` that has several samples: nobody can tell which count it is.
 
     Parts have other first dimensions (a subgraph's nodes, and its seeds). A picture beside another
-    part is one sample: its first dimension are colours.
+    part is one sample: its first dimension are colours. Of four dimensions beside one number, the
+    first may be pictures or a sample's own.
     """
     if getattr(batch, "edge_index", None) is not None:
         return True
     sizes = [_size_of(part) for part in islice(_parts_of(batch), _MOST_PARTS)]
     first = {size for size, _ in sizes if size is not None}
-    return len(first) > 1 and 0 not in first and not any(map(_is_picture, _parts_of(batch)))
+    if 0 in first:
+        return any(len(getattr(part, "shape", ())) > _MOST_OF_ONE for part in _parts_of(batch))
+    return len(first) > 1 and not any(map(_is_picture, _parts_of(batch)))
 
 
 def _of_graph(batch: Any) -> int | None:

@@ -109,9 +109,13 @@ class LoaderMeter:
         self.startup_s += seconds
         self.starts.add(seconds, workers)
 
-    def trust(self, loader: Any) -> None:
-        """This very loader's dataset goes well in workers: no trial while it stays as it is."""
-        self._trust = Trust(loader)
+    def trust(self) -> None:
+        """This very loader's dataset goes well in workers: no trial while it stays as it is.
+
+        A loop over a loader that nothing else holds goes on when that is gone.
+        """
+        owner = self.owner()
+        self._trust = None if owner is None else Trust(owner)
 
     def trusts(self, loader: Any) -> bool:
         """True if `trust` was called for this loader, and nothing was changed since."""

@@ -32,7 +32,7 @@ def settle(session: Any, iterator: Any, current: Any) -> None:
         if reason is None:
             streams.release()
             if not streams.draws_matter:  # later passes need no trial while its parts stay so
-                current.meter.trust(current.meter.owner())
+                current.meter.trust()
             _start(session, streams, gate, current)
         else:
             streams.stay()

@@ -8,6 +8,7 @@ import sys
 from typing import Any, Iterator
 
 from .as_written import AsWritten
+from .drawn_ahead import DrawnAhead, too_early
 from .feed import Feed
 from .gate import Gate, OpenWorkers
 from .kept_heap import KeptHeap
@@ -27,6 +28,7 @@ def gated_kind(base: Any) -> Any:
 
         def __init__(self, loader: Any, gate: Gate) -> None:
             self._dlqueue_open = OpenWorkers(gate)
+            self._dlqueue_ahead = DrawnAhead()
             self._dlqueue_context = loader.multiprocessing_context or _torchs_own()
             _own_folder()
             with quiet_forks(), _made_whole(self):
@@ -60,11 +62,11 @@ def gated_kind(base: Any) -> Any:
             if window > prefetch * self._num_workers:
                 self._prefetch_factor = window  # torch puts no more under way than it knows of
             room = self._send_idx - self._rcvd_idx < window
-            return room and not _too_early(self, prefetch)
+            return room and not too_early(self, prefetch)
 
         def _dlqueue_turn(self, prefetch: int) -> tuple[Any, int]:
-            """Workers in their order, and batches under way: `prefetch` for each open one."""
-            return self._dlqueue_open, self._dlqueue_open.window(prefetch)
+            """Workers in their order, and how many batches may be under way."""
+            return self._dlqueue_open, self._dlqueue_ahead.window(self, prefetch)
 
     Gated.__name__, Gated.__qualname__ = base.__name__, base.__qualname__
     Gated.__module__ = base.__module__
@@ -123,15 +125,6 @@ def _own_folder() -> None:
 
     with contextlib.suppress(Exception):
         util.get_temp_dir()  # workers inherit it
-
-
-def _too_early(iterator: Any, prefetch: int) -> bool:
-    """True if the next index is not to be drawn before its time as written."""
-    gate = iterator._dlqueue_open.gate
-    if gate.drawing is None:
-        return False
-    drawn = iterator._rcvd_idx + prefetch * gate.own - 1  # as written, by now
-    return bool(iterator._send_idx >= gate.drawing.until(drawn))
 
 
 @contextlib.contextmanager
