@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from .batch_clock import adopting_iter, noted_start, timed_del, timed_next
+from .batch_clock import adopting_iter, noted_new, noted_reset, timed_del, timed_next
 from .counters import applied, backward, data_ranks, frameworks, steps
 from .directive import Directive
 from .fetch_clock import measured_fetch
@@ -34,8 +34,8 @@ def attach(dataloader: Any) -> None:
     loader = dataloader.DataLoader
     loader.__iter__ = watched_iter(loader.__iter__, dataloader)
     base = dataloader._BaseDataLoaderIter
-    base.__init__ = noted_start(base.__init__)
-    base._reset = noted_start(base._reset)
+    base.__new__ = noted_new
+    base._reset = noted_reset(base._reset)
     base.__next__ = timed_next(base.__next__, dataloader)
     base.__iter__ = adopting_iter(base.__iter__, dataloader)
     several = dataloader._MultiProcessingDataLoaderIter

@@ -12,15 +12,22 @@ from .process import ProbeState, session_of
 _FETCHING: set[int] = set()  # threads that wait for a batch now
 
 
-def noted_start(original: Callable[..., None]) -> Callable[..., None]:
-    """Of torch's iterators, how they are made, or reset: says when a pass's start began."""
+def noted_new(kind: Any, *_: Any, **__: Any) -> Any:
+    """Of torch's iterators: says when one is about to start; no frame between it and its maker."""
+    made = object.__new__(kind)
+    made.__dict__["_dlqueue_made_at"] = time.perf_counter()
+    return made
+
+
+def noted_reset(original: Callable[..., None]) -> Callable[..., None]:
+    """Of torch's iterators: says when one that lasts begins another pass."""
 
     @functools.wraps(original)
-    def start(self: Any, *args: Any, **options: Any) -> None:
+    def _reset(self: Any, *args: Any, **options: Any) -> None:
         self.__dict__.setdefault("_dlqueue_made_at", time.perf_counter())
         original(self, *args, **options)
 
-    return start
+    return _reset
 
 
 def adopting_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any], Any]:
