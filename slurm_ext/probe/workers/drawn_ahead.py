@@ -1,4 +1,4 @@
-"""How far a gated iterator draws its indices ahead of the training.
+"""Bounds on how far a gated iterator draws its indices ahead of the training.
 
 Other workers than the user's have other batches under way. Where drawing may depend on the
 training, or note something that the program reads, an index is drawn when it would be as written.
