@@ -18,7 +18,8 @@ _MOST_PARTS = 512  # lines that are hashed one by one: nobody writes more comman
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # of str.splitlines
 _DIGITS = {ord(digit): "#" for digit in "0123456789"}
 _SIGNED = 1 << 63  # SQLite's integers are signed
-_NO_NAMES = frozenset({"", "sbatch", "wrap"})  # sbatch's names for a job without one
+# Names of a job that was given none, by sbatch and submitit.
+_NO_NAMES = frozenset({"", "sbatch", "submitit", "wrap"})
 _raw = partial(str.encode, encoding="utf-8", errors="surrogatepass")
 
 

@@ -107,8 +107,8 @@ def test_the_same_words_in_another_folder_or_hand_are_another_training() -> None
 
 
 def test_a_job_that_nobody_named_is_alike_to_no_other_by_its_name() -> None:
-    """Scripts that come through a pipe are all called sbatch, wrapped ones wrap."""
-    for name in ("sbatch", "wrap", ""):
+    """Scripts from a pipe are all called sbatch, wrapped ones wrap, those of submitit submitit."""
+    for name in ("sbatch", "wrap", "submitit", ""):
         assert Level.USER_NAME not in keys_of(replace(JOB, name=name))
 
 
@@ -188,9 +188,16 @@ def test_a_script_without_commands_has_the_key_that_histories_have() -> None:
     assert keys_of(replace(job, script="")) == keys_of(job)
 
 
-@pytest.mark.parametrize("script", ["", "\n# nothing\n", "echo hello.pyc", "ls -mine", "tar -m"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("", "\n# nothing\n", "echo hello.pyc", "ls -mine", "tar -m"),
+        "srun --output /tmp/%j/log python -u -m submitit.core._submit /tmp/%j",
+        "python -m papermill train.ipynb out.ipynb -p lr 0.1",
+    ],
+)
 def test_without_a_program_there_is_no_kind(script: str) -> None:
-    """A script of commands alone is like its own runs only."""
+    """A script of commands alone is like its own runs only; so is one of a pickle or notebook."""
     keys = keys_of(replace(JOB, script=script))
     assert Level.KIND not in keys
     assert {Level.SCRIPT, Level.SCRIPT_ARGS} <= keys.keys()

@@ -18,6 +18,10 @@ _BELOW = re.compile(r"[^/~$\"';&]+")  # a name in the folder itself
 _PLAIN_FOLDERS = frozenset(
     ("src", "source", "code", "scripts", "script", "bin", "tools", "examples", "app", "training")
 )
+# Modules that run whatever they are given: a notebook, tests, a function in a pickle.
+_RUNNERS = frozenset(
+    ("IPython", "jupyter", "nbconvert", "papermill", "pytest", "submitit.core._submit")
+)
 # A word that follows the other one on its line.
 _MODULE, _FOLDER = (re.compile(rf" {word}(?= (?!{LINE_END} )([^ ]+) )") for word in ("-m", "cd"))
 
@@ -27,11 +31,12 @@ def programs(line: str, work_dir: str) -> set[str]:
 
     A path ends with the file and its folder, and goes on where that folder's name is everybody's:
     mnist/main.py, unet/src/train.py. Every `cd` is followed: what it leads to is the project.
+    Where modules are named that run others, nobody knows which.
     """
     text = f" {line} "
     files = dict.fromkeys(islice(_words_before(text, ".py "), _MOST_PROGRAMS))
     modules = dict.fromkeys(_followers(_MODULE, text, _MOST_PROGRAMS)).keys() - files.keys()
-    if not files and not modules:
+    if not files and modules <= _RUNNERS:
         return set()
     moves = _followers(_FOLDER, text, _MOST_FOLDERS)
     start = normpath(work_dir[-_MOST_PATH_CHARS:])
