@@ -70,6 +70,7 @@ class RunningWorkers:
         self._follow_loan(current)
         if now >= meter.memory_due or not known:
             self._bound(current, gate)
+            meter.gate_open = gate.open()
             took_s = time.perf_counter() - now
             meter.memory_due = now + min(_MEMORY_TIMES * took_s, _MEMORY_EVERY_S)
 
