@@ -36,8 +36,9 @@ class ClusterRules:
         """The job's own time limit, else the longest that its partitions give; None: not known."""
         if job.time_limit_minutes:
             return job.time_limit_minutes
-        limits = [self.minutes.get(name) for name in _names(job.partition or self.default)]
-        return None if None in limits else max(filter(None, limits))
+        names = _names(job.partition or self.default)
+        limits = [most for name in names if (most := self.minutes.get(name)) is not None]
+        return max(limits) if len(limits) == len(names) else None
 
     def pool_for(self, partitions: str | None) -> GpuPool | None:
         """Return the pool of these partitions (a,b; None: the default); None: not known."""

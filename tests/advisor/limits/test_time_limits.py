@@ -5,7 +5,9 @@ import pytest
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
 from slurm_ext.core.records import Submission
 
-RULES = ClusterRules(minutes={"short": 60.0, "long": 600.0, "free": None}, default="short")
+RULES = ClusterRules(
+    minutes={"short": 60.0, "long": 600.0, "free": None, "shut": 0.0}, default="short"
+)
 
 
 @pytest.mark.parametrize(
@@ -15,6 +17,7 @@ RULES = ClusterRules(minutes={"short": 60.0, "long": 600.0, "free": None}, defau
         ("long", None, 600.0),
         ("short,long", None, 600.0),
         ("short,free", None, None),
+        ("shut", None, 0.0),
         ("long", 30, 30),
         ("gone", None, None),
     ],
