@@ -6,7 +6,7 @@ from ..workers.room import MAX_WORKERS
 
 _LOSES = 2.0  # times the seconds of fetching, for workers: a pass lost by them
 _LOST_S = 2.0  # in such passes, one after the other
-_LOST_PASSES = 3  # at least, as one may have met a busy machine
+_LOST_PASSES = 3  # at least, as one or two may have met a busy machine
 _SHARE = 0.02  # of a pass, that starting workers which may never work can cost
 
 
@@ -22,7 +22,7 @@ class Starts:
         self.pass_s = 0.0  # what the last whole pass took
         self._each_s = 0.0  # what starting one worker took, last time
         self._started_s = 0.0  # what the present pass spent on it
-        self._lost: list[float] = []  # seconds by workers, of the latest passes in a row
+        self._lost_s, self._lost_passes = 0.0, 0  # by workers, the latest ones in a row
 
     def begin(self, looked_s: float) -> None:
         """A pass begins; so long the probe looked at its loader before."""
@@ -44,12 +44,14 @@ class Starts:
         self.pass_s = wait_s + step_s
         if self._started_s and whole:
             spent_s = self._started_s + wait_s
-            self._lost = [*self._lost, spent_s - fetch_s] if spent_s > _LOSES * fetch_s else []
+            lost = spent_s > _LOSES * fetch_s
+            self._lost_s = self._lost_s + spent_s - fetch_s if lost else 0.0
+            self._lost_passes = self._lost_passes + 1 if lost else 0
 
     def loses(self) -> bool:
         """True if passes spend longer on workers, from their start on, than on fetching without."""
-        often = len(self._lost) >= _LOST_PASSES
-        return often and sum(self._lost) > _LOST_S and not self.lasting
+        often = self._lost_passes >= _LOST_PASSES
+        return often and self._lost_s > _LOST_S and not self.lasting
 
     def _once(self, seconds: float) -> None:
         if self._passes <= 1:
